@@ -44,7 +44,7 @@ bool operator==(const ClusterStatus& a, const ClusterStatus& b) {
 namespace {
 
 void check(const ClusterConfig& c) {
-  c.engine.check();
+  check_config(c.engine);
   check_range("--tensor-parallel-size", c.tensor_parallel_size, 1, 256);
   check_range("--data-parallel-size", c.data_parallel_size, 1, 256);
   const auto seconds = [](const char* flag, double value, double least) {
@@ -84,16 +84,17 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
   shared.config = config;
   shared.config.requests.num_replicas = config.data_parallel_size;
   AdmissionConfig& admission = shared.config.requests.admission;
-  const int seats = config.data_parallel_size * std::min(config.engine.max_num_seqs, kMostSeats);
+  const int seats =
+      config.data_parallel_size * std::min(config.engine.scheduling().max_num_seqs(), kMostSeats);
   admission.most_unmeasured = seats;
-  const bool cpu = on_cpu(config.engine.device);
+  const bool cpu = on_cpu(config.engine.loading().device());
   admission.batch = cpu ? std::min(seats, kCpuBatch * config.data_parallel_size) : seats;
   // A full batch, and what takes the place of those that end in it.
   const int batch = admission.batch / config.data_parallel_size;
   shared.config.requests.most_at_replica = batch + std::max(1, batch / 4);
   shared.config.requests.least_at_replica =
       cpu ? std::min(kLeastCpuBatch, shared.config.requests.most_at_replica) : 0;
-  shared.processor = std::make_shared<RequestProcessor>(config.engine.model, config.engine.seed);
+  shared.processor = std::make_shared<RequestProcessor>(config.engine);
   shared.dtype = resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
   return impl;
 }

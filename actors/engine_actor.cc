@@ -238,7 +238,7 @@ struct EngineState : EngineOutbox {
     proto::ServerInfo info;
     info.set_protocol_version(kProtocolVersion);
     info.set_version(kVersion);
-    info.set_model(shared->config.engine.model.string());
+    info.set_model(shared->config.engine.loading().model());
     info.set_dtype(name_of(shared->dtype));
     info.set_tensor_parallel_size(shared->config.tensor_parallel_size);
     info.set_num_restarts(shared->board.get().restarts);

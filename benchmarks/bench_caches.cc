@@ -125,13 +125,15 @@ void measure(LLMEngine& off, LLMEngine& on, const Options& o, const Case& c, uin
 
 int run(const Options& o) {
   EngineConfig config;
-  config.model = o.model;
-  config.threads = o.threads;
-  config.dtype = DType::kF32;
-  config.kv_cache_memory = size_t{1} << 30;
-  config.enable_encoder_cache = config.enable_prefix_caching = false;
+  config.mutable_loading()->set_model(o.model);
+  config.mutable_loading()->set_threads(o.threads);
+  config.mutable_loading()->set_dtype(name_of(DType::kF32));
+  config.mutable_cache()->set_kv_cache_memory(size_t{1} << 30);
+  config.mutable_cache()->set_enable_encoder_cache(false);
+  config.mutable_cache()->set_enable_prefix_caching(false);
   LLMEngine off(config);
-  config.enable_encoder_cache = config.enable_prefix_caching = true;
+  config.mutable_cache()->set_enable_encoder_cache(true);
+  config.mutable_cache()->set_enable_prefix_caching(true);
   LLMEngine on(config);
   const Case cases[] = {
       {"new sources, one by one", 4, 4, o.source_tokens, 0, false, false},

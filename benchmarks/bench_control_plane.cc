@@ -118,8 +118,8 @@ std::unique_ptr<TimedWorker> started_worker(StepTrace& trace, const TimedWorkerO
   proto::WorkerSetup setup;
   setup.set_rank(rank);
   setup.set_size(size);
-  setup.set_block_size(kBlockSize);
-  setup.set_num_gpu_blocks_override(num_blocks);
+  setup.mutable_config()->mutable_cache()->set_block_size(kBlockSize);
+  setup.mutable_config()->mutable_cache()->set_num_gpu_blocks_override(num_blocks);
   proto::WorkerStart start;
   start.set_num_device_blocks(worker->load(setup, {}).num_device_blocks());
   worker->start(start);
@@ -253,11 +253,11 @@ Figures measure(actors::Cluster& cluster, StepTrace& trace, const Options& o, in
 actors::ClusterConfig cluster_config(const Options& o, const std::string& model, int sequences,
                                      int run_ahead) {
   actors::ClusterConfig config;
-  config.engine.model = model;
-  config.engine.block_size = kBlockSize;
-  config.engine.max_num_seqs = sequences;
-  config.engine.num_gpu_blocks_override = blocks_for(o, sequences);
-  config.engine.swap_space = 0;
+  config.engine.mutable_loading()->set_model(model);
+  config.engine.mutable_cache()->set_block_size(kBlockSize);
+  config.engine.mutable_scheduling()->set_max_num_seqs(sequences);
+  config.engine.mutable_cache()->set_num_gpu_blocks_override(blocks_for(o, sequences));
+  config.engine.mutable_cache()->set_swap_space(0);
   config.max_steps_in_flight = 1 + run_ahead;
   return config;
 }

@@ -174,20 +174,23 @@ json report(const Options& o, const ModelConfig& config, int batch, const std::v
 
 int run(const Options& o) {
   EngineConfig config;
-  config.model = o.model;
-  config.device = o.device;
-  config.dtype = kTypes.at(o.dtype);
-  config.quantization = *quantization_named(o.quantization);
-  if (o.kv_cache_dtype == "fp8") config.kv_cache_dtype = DType::kF8E4M3;
-  config.threads = o.threads;
-  config.enforce_eager = o.eager;
-  config.cudagraph_capture_sizes.emplace();
-  config.gemm_tuning = o.tuning;
-  config.max_num_batched_tokens = o.max_num_batched_tokens;
-  for (const int batch : o.batches) config.cudagraph_capture_sizes->push_back(batch * o.beams);
-  config.max_num_seqs = *std::max_element(o.batches.begin(), o.batches.end()) * o.beams;
+  config.mutable_loading()->set_model(o.model);
+  config.mutable_loading()->set_device(o.device);
+  config.mutable_loading()->set_dtype(name_of(kTypes.at(o.dtype)));
+  config.mutable_loading()->set_quantization(o.quantization);
+  if (o.kv_cache_dtype == "fp8") config.mutable_cache()->set_kv_cache_dtype("fp8");
+  config.mutable_loading()->set_threads(o.threads);
+  config.mutable_loading()->set_enforce_eager(o.eager);
+  config.mutable_loading()->add_cudagraph_capture_sizes(0);
+  config.mutable_loading()->set_gemm_tuning(o.tuning ? "on" : "off");
+  config.mutable_scheduling()->set_max_num_batched_tokens(o.max_num_batched_tokens);
+  for (const int batch : o.batches)
+    config.mutable_loading()->add_cudagraph_capture_sizes(batch * o.beams);
+  config.mutable_scheduling()->set_max_num_seqs(
+      *std::max_element(o.batches.begin(), o.batches.end()) * o.beams);
   // Runs repeat the same requests.
-  config.enable_encoder_cache = config.enable_prefix_caching = false;
+  config.mutable_cache()->set_enable_encoder_cache(false);
+  config.mutable_cache()->set_enable_prefix_caching(false);
   LLMEngine engine(config);
   engine.time_decoder();
   for (const int batch : o.batches) {

@@ -157,17 +157,15 @@ Result run_batch(LLMEngine& engine, const Options& o, const std::vector<Request>
 
 int run(const Options& o) {
   EngineConfig config;
-  config.model = o.model;
-  config.threads = o.threads;
-  config.dtype = o.dtype == "bfloat16" ? DType::kBF16
-                 : o.dtype == "int8"   ? DType::kI8
-                 : o.dtype == "int4"   ? DType::kI4
-                                       : DType::kF32;
-  if (o.kv_cache_dtype == "int8") config.kv_cache_dtype = DType::kI8;
-  config.max_num_batched_tokens = o.max_num_batched_tokens;
+  config.mutable_loading()->set_model(o.model);
+  config.mutable_loading()->set_threads(o.threads);
+  config.mutable_loading()->set_dtype(o.dtype);
+  if (o.kv_cache_dtype == "int8") config.mutable_cache()->set_kv_cache_dtype("int8");
+  config.mutable_scheduling()->set_max_num_batched_tokens(o.max_num_batched_tokens);
   // Runs repeat the same requests; bench_caches measures what the caches save.
-  config.enable_encoder_cache = config.enable_prefix_caching = false;
-  config.max_num_seqs = o.max_num_seqs;
+  config.mutable_cache()->set_enable_encoder_cache(false);
+  config.mutable_cache()->set_enable_prefix_caching(false);
+  config.mutable_scheduling()->set_max_num_seqs(o.max_num_seqs);
   LLMEngine engine(config);
   json rows = json::array();
   if (!o.as_json)

@@ -126,10 +126,10 @@ void run(const Options& o) {
       "|---|---|---|---|---|---|\n");
   for (const int budget : o.budgets) {
     EngineConfig config;
-    config.model = o.model;
-    config.threads = o.threads;
-    config.dtype = o.dtype == "bfloat16" ? DType::kBF16 : DType::kF32;
-    config.max_num_batched_tokens = budget;
+    config.mutable_loading()->set_model(o.model);
+    config.mutable_loading()->set_threads(o.threads);
+    config.mutable_loading()->set_dtype(o.dtype);
+    config.mutable_scheduling()->set_max_num_batched_tokens(budget);
     LLMEngine engine(config);
     std::mt19937 random(1);
     Run runner(engine, o, random);

@@ -40,7 +40,8 @@ include(package)
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
 install(FILES client/tandem_client.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/client COMPONENT client)
-install(FILES ${CMAKE_BINARY_DIR}/generated/runtime/protocol/tandem.pb.h runtime/protocol/tandem.proto
+install(FILES ${CMAKE_BINARY_DIR}/generated/runtime/protocol/tandem.pb.h ${CMAKE_BINARY_DIR}/generated/runtime/protocol/engine_config.pb.h
+              runtime/protocol/tandem.proto runtime/protocol/engine_config.proto
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/runtime/protocol COMPONENT client)
 install(TARGETS tandem_client tandem_actor_protocol tandem_request_reader tandem_protocol tandem_base EXPORT TandemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client

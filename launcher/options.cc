@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
@@ -94,14 +96,50 @@ nlohmann::json parse_value(const Flag& flag, const std::string& text) {
   return value;
 }
 
-template <class Map>
-auto choose(const Map& choices, const std::string& text, const std::string& flag) {
-  std::string names;
-  for (const auto& [name, value] : choices) {
-    if (name == text) return value;
-    names += (names.empty() ? "" : ", ") + std::string(name);
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+const FieldDescriptor& field_of(const Message& part, const std::string& name) {
+  const FieldDescriptor* field = part.GetDescriptor()->FindFieldByName(name);
+  TANDEM_CHECK(field != nullptr);
+  return *field;
+}
+
+// `get` and `set` are those of protobuf::Reflection for fields of this type.
+template <class T, class Get, class Set>
+CLI::Option* add_value(CLI::App& app, const std::string& flag, Message& part,
+                       const FieldDescriptor& field, const char* help, Get get, Set set) {
+  CLI::Option* option = app.add_option_function<T>(
+      flag,
+      [&part, &field, set](const T& value) { (part.GetReflection()->*set)(&part, &field, value); },
+      help);
+  if (!field.has_default_value()) return option;
+  std::ostringstream text;
+  text << (part.GetReflection()->*get)(part, &field);
+  return option->default_str(text.str());
+}
+
+// The flag whose value goes into the field of its name.
+CLI::Option* add_field(CLI::App& app, const char* name, Message& part, const char* help) {
+  using google::protobuf::Reflection;
+  const FieldDescriptor& field = field_of(part, key_of(name));
+  const std::string flag = std::string("--") + name;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return add_value<int>(app, flag, part, field, help, &Reflection::GetInt32,
+                            &Reflection::SetInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return add_value<uint64_t>(app, flag, part, field, help, &Reflection::GetUInt64,
+                                 &Reflection::SetUInt64);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return add_value<double>(app, flag, part, field, help, &Reflection::GetDouble,
+                               &Reflection::SetDouble);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return add_value<std::string>(app, flag, part, field, help, &Reflection::GetString,
+                                    &Reflection::SetString);
+    default: TANDEM_CHECK(false, "a field of a type that no flag has");
   }
-  throw invalid_request(flag, "\"" + text + "\" is not one of " + names);
+  return nullptr;
 }
 
 }  // namespace
@@ -145,145 +183,140 @@ std::filesystem::path ModelOptions::find_model(hub::ModelFiles part,
                          stop);
 }
 
+// CLI11 writes flags without a value to a bool and nowhere else.
+void EngineOptions::add_switch(CLI::App& app, const char* names, Message& part, const char* field,
+                               const char* help) {
+  const bool on = part.GetReflection()->GetBool(part, &field_of(part, field));
+  app.add_flag(names, switches_.emplace(field, on).first->second, help);
+}
+
 void EngineOptions::add_model(CLI::App& app) {
   add_model_flags(app, "--model")->required();
   const Heading heading(app, "Device");
-  app.add_option("--device", config.device,
-                 "Where to compute: auto (a GPU where there is one), cpu, cuda or cuda:N")
-      ->capture_default_str();
-  app.add_option("--dtype", dtype,
-                 "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 or int4 (CPUs "
-                 "only; int4 is for small batches), or auto, the checkpoint's own 16-bit type "
-                 "where the device has it, else float32")
-      ->capture_default_str();
-  app.add_option(
-         "--quantization", quantization,
-         "How a GPU stores the weights of linear layers: none, int8, int4 or fp8; on a CPU, use "
-         "--dtype int8 or int4 instead")
-      ->capture_default_str();
-  app.add_option("--threads", config.threads, "Number of compute threads; 0 is one per core")
-      ->capture_default_str();
+  proto::LoadingConfig& loading = *config.mutable_loading();
+  add_field(app, "device", loading,
+            "Where to compute: auto (a GPU where there is one), cpu, cuda or cuda:N");
+  add_field(app, "dtype", loading,
+            "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 or int4 (CPUs "
+            "only; int4 is for small batches), or auto, the checkpoint's own 16-bit type "
+            "where the device has it, else float32");
+  add_field(app, "quantization", loading,
+            "How a GPU stores the weights of linear layers: none, int8, int4 or fp8; on a CPU, use "
+            "--dtype int8 or int4 instead");
+  add_field(app, "threads", loading, "Number of compute threads; 0 is one per core");
 }
 
-void EngineOptions::add_engine(CLI::App& app) {
-  const Heading heading(app, "Engine");
-  app.add_option("--max-num-seqs", config.max_num_seqs, "Run at most that many sequences at once")
-      ->capture_default_str();
-  app.add_option("--max-num-batched-tokens", config.max_num_batched_tokens,
-                 "Compute at most that many tokens in a step, encoder and decoder together")
-      ->capture_default_str();
-  app.add_option("--block-size", config.block_size, "Tokens in a block of the KV cache")
-      ->capture_default_str();
-  app.add_option("--kv-cache-memory", kv_cache_memory,
+namespace {
+
+void add_cache(CLI::App& app, proto::CacheConfig& cache, EngineOptions& options) {
+  add_field(app, "block-size", cache, "Tokens in a block of the KV cache");
+  app.add_option("--kv-cache-memory", options.kv_cache_memory,
                  "Memory of the KV cache, as in 4GiB; without it, by need and by what is free")
       ->type_name("BYTES");
-  app.add_option("--kv-cache-dtype", kv_cache_dtype,
-                 "Type of keys and values: auto; on a CPU int8, which takes half of bfloat16's "
-                 "memory and time to read; on a GPU of compute capability 8.9 or above fp8 (the "
-                 "same as fp8_e4m3), which takes half the memory")
-      ->capture_default_str();
-  app.add_option("--gpu-memory-utilization", config.gpu_memory_utilization,
-                 "Share of a GPU's memory to use; the KV cache takes what weights leave of it")
-      ->capture_default_str();
-  app.add_flag("--enforce-eager", config.enforce_eager,
-               "Run every step on a GPU kernel by kernel, never as a recorded graph");
-  app.add_option("--cudagraph-capture-sizes", config.cudagraph_capture_sizes,
-                 "Numbers of sequences for which a GPU's steps of decoding are recorded at start, "
-                 "as in 1,8,64; 0 is none; without it, all up to --max-num-seqs, or 512")
-      ->delimiter(',')
-      ->allow_extra_args(false)  // what stands behind it may be a text
-      ->type_name("N,N,");
-  app.add_option("--gemm-tuning", gemm_tuning,
-                 "off, or on: time several algorithms at the first product of each size on a GPU, "
-                 "and keep the fastest, in the user's cache too")
-      ->capture_default_str();
-  app.add_option("--num-gpu-blocks-override", config.num_gpu_blocks_override,
-                 "Number of KV cache blocks on the device, whichever device it is");
-  app.add_option("--swap-space", swap_space, "Host memory for requests that had to make room")
-      ->type_name("BYTES")
-      ->capture_default_str();
-  app.add_option("--preemption-mode", preemption, "How requests make room: auto, recompute or swap")
-      ->capture_default_str();
-  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
-               "Keep the KV cache of decoder prompts for requests that begin alike (as it is), or "
-               "do not");
-  app.add_flag("--enable-encoder-cache,!--no-enable-encoder-cache", config.enable_encoder_cache,
-               "Keep the encoder's result for requests with the same input (as it is), or do not");
-  app.add_option("--num-speculative-tokens", num_speculative_tokens,
+  add_field(app, "kv-cache-dtype", cache,
+            "Type of keys and values: auto; on a CPU int8, which takes half of bfloat16's "
+            "memory and time to read; on a GPU of compute capability 8.9 or above fp8 (the "
+            "same as fp8_e4m3), which takes half the memory");
+  add_field(app, "gpu-memory-utilization", cache,
+            "Share of a GPU's memory to use; the KV cache takes what weights leave of it");
+}
+
+void add_drafting(CLI::App& app, EngineOptions& options) {
+  app.add_option("--num-speculative-tokens", options.num_speculative_tokens,
                  "Guess up to that many tokens of a sequence from its source and its text so far, "
                  "where that saves time, and verify them in one step; tokens stay the same (CPUs "
                  "only, there 8 without this flag; 0: off)");
-  app.add_option("--draft-model", draft_model,
+  app.add_option("--draft-model", options.draft_model,
                  "A smaller model of the same vocabulary, which guesses as well: a directory or an "
                  "id at the hub; without --num-speculative-tokens, up to 5 tokens (CPUs only)")
       ->type_name("DIR|ORG/NAME");
-  app.add_option("--speculative-config", speculative_config,
+  app.add_option("--speculative-config", options.speculative_config,
                  "The same as a JSON object with vLLM's names: method (ngram or draft_model), "
                  "model, num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "
                  "disable_by_batch_size, draft_cost")
       ->type_name("JSON");
-  app.add_option("--seed", config.seed,
-                 "Seed of requests that have none; without it, a random one");
+}
+
+}  // namespace
+
+void EngineOptions::add_engine(CLI::App& app) {
+  const Heading heading(app, "Engine");
+  proto::LoadingConfig& loading = *config.mutable_loading();
+  proto::CacheConfig& cache = *config.mutable_cache();
+  proto::SchedulingConfig& scheduling = *config.mutable_scheduling();
+  add_field(app, "max-num-seqs", scheduling, "Run at most that many sequences at once");
+  add_field(app, "max-num-batched-tokens", scheduling,
+            "Compute at most that many tokens in a step, encoder and decoder together");
+  add_cache(app, cache, *this);
+  add_switch(app, "--enforce-eager", loading, "enforce_eager",
+             "Run every step on a GPU kernel by kernel, never as a recorded graph");
+  app.add_option_function<std::vector<int>>(
+         "--cudagraph-capture-sizes",
+         [&loading](const std::vector<int>& sizes) {
+           loading.mutable_cudagraph_capture_sizes()->Assign(sizes.begin(), sizes.end());
+         },
+         "Numbers of sequences for which a GPU's steps of decoding are recorded at start, "
+         "as in 1,8,64; 0 is none; without it, all up to --max-num-seqs, or 512")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // what stands behind it may be a text
+      ->type_name("N,N,");
+  add_field(app, "gemm-tuning", loading,
+            "off, or on: time several algorithms at the first product of each size on a GPU, "
+            "and keep the fastest, in the user's cache too");
+  add_field(app, "num-gpu-blocks-override", cache,
+            "Number of KV cache blocks on the device, whichever device it is");
+  app.add_option("--swap-space", swap_space, "Host memory for requests that had to make room")
+      ->type_name("BYTES")
+      ->capture_default_str();
+  add_field(app, "preemption-mode", scheduling, "How requests make room: auto, recompute or swap");
+  add_switch(app, "--enable-prefix-caching,!--no-enable-prefix-caching", cache,
+             "enable_prefix_caching",
+             "Keep the KV cache of decoder prompts for requests that begin alike (as it is), or "
+             "do not");
+  add_switch(app, "--enable-encoder-cache,!--no-enable-encoder-cache", cache,
+             "enable_encoder_cache",
+             "Keep the encoder's result for requests with the same input (as it is), or do not");
+  add_drafting(app, *this);
+  add_field(app, "seed", config, "Seed of requests that have none; without it, a random one");
 }
 
 EngineConfig EngineOptions::parse() const {
   EngineConfig c = config;
-  std::string drafts_by = draft_model;
-  c.drafts_if_possible =
-      !num_speculative_tokens && draft_model.empty() && speculative_config.empty();
-  c.speculation.num_tokens =
-      num_speculative_tokens.value_or(draft_model.empty() ? kDraftsLookedUp : kDraftsOfModel);
-  if (!speculative_config.empty()) read_speculation(speculative_config, c.speculation, drafts_by);
-  c.draft_model = drafts_by;
-  c.model = model;
-  using Dtypes = std::vector<std::pair<std::string, std::optional<DType>>>;
-  c.dtype = choose(Dtypes{{"auto", std::nullopt},
-                          {"float32", DType::kF32},
-                          {"float16", DType::kF16},
-                          {"half", DType::kF16},
-                          {"bfloat16", DType::kBF16},
-                          {"int8", DType::kI8},
-                          {"int4", DType::kI4},
-                          {"float", DType::kF32}},
-                   dtype, "--dtype");
-  c.kv_cache_dtype = choose(Dtypes{{"auto", std::nullopt},
-                                   {"int8", DType::kI8},
-                                   {"fp8", DType::kF8E4M3},
-                                   {"fp8_e4m3", DType::kF8E4M3}},
-                            kv_cache_dtype, "--kv-cache-dtype");
-  using Quantizations = std::vector<std::pair<std::string, Quantization>>;
-  c.quantization = choose(Quantizations{{"none", Quantization::kNone},
-                                        {"int8", Quantization::kInt8},
-                                        {"int4", Quantization::kInt4},
-                                        {"fp8", Quantization::kFp8}},
-                          quantization, "--quantization");
+  for (Message* part :
+       {static_cast<Message*>(c.mutable_loading()), static_cast<Message*>(c.mutable_cache())})
+    for (const auto& [name, on] : switches_)
+      if (const FieldDescriptor* field = part->GetDescriptor()->FindFieldByName(name))
+        part->GetReflection()->SetBool(part, field, on);
+  c.mutable_loading()->set_model(model);
   if (!kv_cache_memory.empty())
-    c.kv_cache_memory = parse_bytes(kv_cache_memory, "--kv-cache-memory");
-  c.swap_space = parse_bytes(swap_space, "--swap-space");
-  using Modes = std::vector<std::pair<std::string, PreemptionMode>>;
-  c.preemption = choose(Modes{{"auto", PreemptionMode::kAuto},
-                              {"recompute", PreemptionMode::kRecompute},
-                              {"swap", PreemptionMode::kSwap}},
-                        preemption, "--preemption-mode");
-  c.gemm_tuning = choose(std::vector<std::pair<std::string, bool>>{{"off", false}, {"on", true}},
-                         gemm_tuning, "--gemm-tuning");
-  c.check();
+    c.mutable_cache()->set_kv_cache_memory(parse_bytes(kv_cache_memory, "--kv-cache-memory"));
+  c.mutable_cache()->set_swap_space(parse_bytes(swap_space, "--swap-space"));
+  proto::DraftingConfig& drafting = *c.mutable_drafting();
+  drafting.set_if_possible(!num_speculative_tokens && draft_model.empty() &&
+                           speculative_config.empty());
+  drafting.set_num_speculative_tokens(
+      num_speculative_tokens.value_or(draft_model.empty() ? kDraftsLookedUp : kDraftsOfModel));
+  drafting.set_draft_model(draft_model);
+  if (!speculative_config.empty()) read_speculation(speculative_config, drafting);
+  check_config(c);
   return c;
 }
 
 EngineConfig EngineOptions::parse_and_find_model() const {
   EngineConfig config = parse();
-  config.model = find_model();
+  config.mutable_loading()->set_model(find_model().string());
   find_draft_model(config);
   return config;
 }
 
 void EngineOptions::find_draft_model(EngineConfig& config,
                                      const std::function<bool()>& stop) const {
-  if (config.draft_model.empty()) return;
-  config.draft_model = hub::find_model(
-      {config.draft_model.string(), "main", download_dir, hub::ModelFiles::kCheckpoint},
-      hub::Settings::from_environment(), stop);
+  const std::string& name = config.drafting().draft_model();
+  if (name.empty()) return;
+  config.mutable_drafting()->set_draft_model(
+      hub::find_model({name, "main", download_dir, hub::ModelFiles::kCheckpoint},
+                      hub::Settings::from_environment(), stop)
+          .string());
 }
 
 void SamplingOptions::add(CLI::App& app, std::string_view without) {

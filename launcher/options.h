@@ -1,10 +1,13 @@
 // Flags that several commands share.
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -40,16 +43,11 @@ struct ModelOptions {
   const CLI::Option* argument_option_ = nullptr;  // MODEL, until it is settled
 };
 
-// --model, --dtype, --threads, --block-size, … as strings until parsed, so that a bad value is
-// reported like any other bad input, with the flag's name.
+// --model, --dtype, --threads, --block-size, …: the engine's configuration. Most flags are the
+// message's fields of the same names; what a flag writes in another way is a member here, until
+// parse().
 struct EngineOptions : ModelOptions {
-  std::string dtype = "auto";
-  std::string kv_cache_dtype = "auto";
-  std::string quantization = "none";
-  std::string kv_cache_memory;
-  std::string swap_space = "1GiB";
-  std::string preemption = "auto";
-  std::string gemm_tuning = "off";
+  std::string kv_cache_memory, swap_space = "1GiB";  // sizes
   std::optional<int> num_speculative_tokens;
   std::string speculative_config;  // JSON
   std::string draft_model;         // a directory or a name, as `model`
@@ -61,6 +59,12 @@ struct EngineOptions : ModelOptions {
   EngineConfig parse_and_find_model() const;
   // The directory of the config's draft model in place of its name. stop: as of find_model().
   void find_draft_model(EngineConfig& config, const std::function<bool()>& stop = {}) const;
+
+ private:
+  void add_switch(CLI::App& app, const char* names, google::protobuf::Message& part,
+                  const char* field, const char* help);
+
+  std::map<std::string, bool> switches_;  // by the field's name
 };
 
 // Generation parameters as flags, under HuggingFace's and vLLM's names.

@@ -18,8 +18,7 @@ int read_int(const std::string& key, const nlohmann::json& value) {
 
 }  // namespace
 
-void read_speculation(const std::string& text, SpeculationConfig& config,
-                      std::string& draft_model) {
+void read_speculation(const std::string& text, proto::DraftingConfig& config) {
   nlohmann::json json;
   try {
     json = parse_json_line(text);
@@ -29,21 +28,21 @@ void read_speculation(const std::string& text, SpeculationConfig& config,
   if (!json.is_object()) throw invalid_request(kFlag, "must be a JSON object");
   for (const auto& [key, value] : json.items()) {
     if (key == "num_speculative_tokens") {
-      config.num_tokens = read_int(key, value);
+      config.set_num_speculative_tokens(read_int(key, value));
     } else if (key == "prompt_lookup_min") {
-      config.lookup_min = read_int(key, value);
+      config.set_prompt_lookup_min(read_int(key, value));
     } else if (key == "prompt_lookup_max") {
-      config.lookup_max = read_int(key, value);
+      config.set_prompt_lookup_max(read_int(key, value));
     } else if (key == "disable_by_batch_size") {
-      config.disable_by_batch_size = read_int(key, value);
+      config.set_disable_by_batch_size(read_int(key, value));
     } else if (key == "model") {
       if (!value.is_string() || value.get<std::string>().empty())
         throw invalid_request(kFlag, key + ": " + value.dump() + " is not a model's name");
-      draft_model = value.get<std::string>();
+      config.set_draft_model(value.get<std::string>());
     } else if (key == "draft_cost") {
       if (!value.is_number())
         throw invalid_request(kFlag, key + ": " + value.dump() + " is not a number");
-      config.draft_cost = value.get<double>();
+      config.set_draft_cost(value.get<double>());
     } else if (key == "method") {
       if (value != "ngram" && value != "draft_model")
         throw not_supported(kFlag, "method " + value.dump() +

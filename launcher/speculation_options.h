@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "runtime/scheduling/scheduler_config.h"
+#include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::launcher {
 
-// draft_model: what it says of a model. Throws InputError naming the flag and the key: malformed,
-// unknown, of the wrong type, or a method other than "ngram" and "draft_model".
-void read_speculation(const std::string& text, SpeculationConfig& config, std::string& draft_model);
+// Sets what it says. Throws InputError naming the flag and the key: malformed, unknown, of the
+// wrong type, or a method other than "ngram" and "draft_model".
+void read_speculation(const std::string& text, proto::DraftingConfig& config);
 
 }  // namespace tandem::launcher

@@ -34,9 +34,9 @@ class TimedWorker final : public Worker {
     rank_ = setup.rank();
     size_ = setup.size();
     if (size_ > StepTrace::kMaxRanks) throw std::invalid_argument("too many ranks");
-    block_size_ = setup.block_size();
+    block_size_ = setup.config().cache().block_size();
     proto::WorkerLoaded out;
-    out.set_num_device_blocks(setup.num_gpu_blocks_override());
+    out.set_num_device_blocks(setup.config().cache().num_gpu_blocks_override());
     return out;
   }
 

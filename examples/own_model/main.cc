@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   try {
     tandem::register_family(own::family());
     tandem::EngineConfig config;
-    config.model = argv[1];
+    config.mutable_loading()->set_model(argv[1]);
     tandem::LocalEngine engine(config);
 
     const auto options =

@@ -104,7 +104,7 @@ class Batch {
 };
 
 std::vector<Item> items_of(const OfflineOptions& o) {
-  std::mt19937_64 random(o.requests.engine.config.seed.value_or(0));
+  std::mt19937_64 random(o.requests.engine.config.seed());
   return o.data.items(Api::kCompletions, random);
 }
 
@@ -272,8 +272,8 @@ void add_common(CLI::App& app, OfflineOptions& o, const char* command) {
   o.requests.command = command;
   o.requests.engine.add_model_argument(app);
   // Repeats are computed: the work is measured, not that it can be saved.
-  o.requests.engine.config.enable_prefix_caching = false;
-  o.requests.engine.config.enable_encoder_cache = false;
+  o.requests.engine.config.mutable_cache()->set_enable_prefix_caching(false);
+  o.requests.engine.config.mutable_cache()->set_enable_encoder_cache(false);
   o.requests.add(app);
   for (CLI::Option* option : app.get_options())
     if (option->get_group() == "Options" && !option->check_name("--help"))

@@ -192,7 +192,8 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                                                MpiSession* job) {
   actors::ClusterConfig& c = options.config;
   c.engine = engine;
-  c.engine.model = std::filesystem::absolute(engine.model);
+  c.engine.mutable_loading()->set_model(
+      std::filesystem::absolute(engine.loading().model()).string());
   c.max_steps_in_flight = options.run_ahead + 1;
   if (job != nullptr) {
     bool announced = false;

@@ -27,8 +27,9 @@ void prepare_host(const ClusterOptions& options, const EngineConfig& engine, int
   threads += kEngineThreads + std::clamp(replicas, 1, 256);
   const bool here = options.backend == "threads" || (options.backend == "auto" && ranks == 1);
   if (here)
-    threads += ranks * (engine.threads > 0 ? engine.threads
-                                           : threads_of_rank(default_threads(), ranks, false));
+    threads +=
+        ranks * (engine.loading().threads() > 0 ? engine.loading().threads()
+                                                : threads_of_rank(default_threads(), ranks, false));
   check_threads(threads);
   check_files(kEngineFiles + (here ? 0 : kFilesOfRank * ranks));
 }

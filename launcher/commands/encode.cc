@@ -200,20 +200,21 @@ int run(EncodeOptions& options) {
     throw invalid_request("--output", "a .npy file is not for a terminal; give --output FILE");
   check_output(options.output);
   const EngineConfig engine = options.engine.parse_and_find_model();
-  const ModelConfig config = ModelConfig::load(engine.model);
+  const ModelConfig config = ModelConfig::load(engine.loading().model());
   find_family(config);
   if (limits_of(config).frames)
     throw not_supported("--model",
                         "reads no texts or token ids; embeddings are to be had of `tandem generate "
                         "--jsonl`, with \"pooling\"");
-  const auto tokenizer = load_tokenizer(engine.model);
+  const auto tokenizer = load_tokenizer(engine.loading().model());
   Inputs inputs = read_inputs(options, *tokenizer, config);
 
-  Checkpoint checkpoint = Checkpoint::open(engine.model);
+  Checkpoint checkpoint = Checkpoint::open(engine.loading().model());
   const DType dtype = resolve_dtype(engine, config.checkpoint_dtype);
-  const auto ctx = make_context(engine, dtype, engine.threads ? engine.threads : default_threads());
+  const int threads = engine.loading().threads();
+  const auto ctx = make_context(engine, dtype, threads > 0 ? threads : default_threads());
   const auto comm = make_local_communicator();
-  const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, engine.quantization});
+  const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, quantization_of(engine)});
   for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   bool failed = false;

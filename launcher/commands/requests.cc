@@ -162,7 +162,7 @@ int run_with(EngineApi& engine, const RequestOptions& options, const RequestForm
              RequestInput input) {
   Session session(engine, format, options);
   const size_t max_in_flight =
-      options.ahead * static_cast<size_t>(options.engine.config.max_num_seqs);
+      options.ahead * static_cast<size_t>(options.engine.config.scheduling().max_num_seqs());
   return run_session(
       session, options.bar, [&](bool wait, bool& more) { return input.next(wait, more); },
       max_in_flight);

@@ -140,7 +140,8 @@ int run(ServeOptions& options) {
     http = options.http.parse(options.engine.model, options.cluster.config.host);
     http.max_requests = http.max_prompts = options.cluster.config.requests.max_requests;
     const auto stop = [] { return wait_for_signal(0) != 0; };
-    engine.model = options.engine.find_model(hub::ModelFiles::kCheckpoint, stop);
+    engine.mutable_loading()->set_model(
+        options.engine.find_model(hub::ModelFiles::kCheckpoint, stop).string());
     options.engine.find_draft_model(engine, stop);
     prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
     if (!options.http.off) fit_file_limit(http);

@@ -158,7 +158,8 @@ struct OpenEngine::Impl {
     read(given, options);
     log_to_standard_error(options.cluster.log);
     EngineConfig config = options.engine.parse();
-    config.model = options.engine.find_model(hub::ModelFiles::kCheckpoint, stop);
+    config.mutable_loading()->set_model(
+        options.engine.find_model(hub::ModelFiles::kCheckpoint, stop).string());
     options.engine.find_draft_model(config, stop);
     launcher::ClusterOptions& ranks = options.cluster;
     if (ranks.backend != "auto" && ranks.backend != "threads")

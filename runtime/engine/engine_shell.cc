@@ -25,14 +25,14 @@ EngineCoreConfig core_config() {
 }  // namespace
 
 EngineShell::EngineShell(const EngineConfig& config, const LoadProgress& progress, OnChunk on_chunk)
-    : model_(config.model.string()),
-      processor_(config.model, config.seed),
+    : model_(config.loading().model()),
+      processor_(config),
       dtype_(resolve_dtype(config, processor_.model_config().checkpoint_dtype)),
       worker_(make_model_worker([](const proto::WorkerSetup&) {
         return std::shared_ptr<Communicator>(make_local_communicator());
       })),
       on_chunk_(std::move(on_chunk)) {
-  config.check();
+  check_config(config);
   proto::WorkerSetup setup = setup_for(config, dtype_);
   setup.set_size(1);
   const proto::WorkerLoaded loaded = worker_->load(setup, progress);

@@ -73,7 +73,7 @@ class LocalEngine::Loop {
 };
 
 LocalEngine::Loop::Loop(const EngineConfig& config, const LoadProgress& progress)
-    : most_events_(config.max_num_seqs) {
+    : most_events_(config.scheduling().max_num_seqs()) {
   std::promise<void> promise;
   std::future<void> loaded = promise.get_future();
   thread_ = std::thread(

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/core/cpu_features.h"
@@ -35,41 +36,116 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most) {
                                     std::to_string(least) + " to " + std::to_string(most));
 }
 
-void EngineConfig::check() const {
-  check_range("--threads", threads, 0, 1024);
-  check_range("--max-num-seqs", max_num_seqs, 1, 1 << 20);
-  check_range("--max-num-batched-tokens", max_num_batched_tokens, 1, 1 << 24);
-  check_range("--block-size", block_size, 1, 1024);
-  check_range("--num-speculative-tokens", speculation.num_tokens, 0, kMostDrafts);
-  check_range("--speculative-config: prompt_lookup_max", speculation.lookup_max, 1, 64);
-  check_range("--speculative-config: prompt_lookup_min", speculation.lookup_min, 1,
-              speculation.lookup_max);
-  check_range("--speculative-config: disable_by_batch_size", speculation.disable_by_batch_size, 1,
+namespace {
+
+template <class Value>
+using Choices = std::vector<std::pair<const char*, Value>>;
+using Dtypes = Choices<std::optional<DType>>;
+
+template <class Value>
+Value choose(const Choices<Value>& choices, const std::string& text, const char* flag) {
+  std::string names;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  throw invalid_request(flag, "\"" + text + "\" is not one of " + names);
+}
+
+bool tunes_gemms(const EngineConfig& config) {
+  return choose(Choices<bool>{{"off", false}, {"on", true}}, config.loading().gemm_tuning(),
+                "--gemm-tuning");
+}
+
+}  // namespace
+
+std::optional<DType> asked_dtype(const EngineConfig& config) {
+  return choose(Dtypes{{"auto", std::nullopt},
+                       {"float32", DType::kF32},
+                       {"float16", DType::kF16},
+                       {"half", DType::kF16},
+                       {"bfloat16", DType::kBF16},
+                       {"int8", DType::kI8},
+                       {"int4", DType::kI4},
+                       {"float", DType::kF32}},
+                config.loading().dtype(), "--dtype");
+}
+
+std::optional<DType> kv_cache_dtype_of(const EngineConfig& config) {
+  return choose(Dtypes{{"auto", std::nullopt},
+                       {"int8", DType::kI8},
+                       {"fp8", DType::kF8E4M3},
+                       {"fp8_e4m3", DType::kF8E4M3}},
+                config.cache().kv_cache_dtype(), "--kv-cache-dtype");
+}
+
+Quantization quantization_of(const EngineConfig& config) {
+  return choose(Choices<Quantization>{{"none", Quantization::kNone},
+                                      {"int8", Quantization::kInt8},
+                                      {"int4", Quantization::kInt4},
+                                      {"fp8", Quantization::kFp8}},
+                config.loading().quantization(), "--quantization");
+}
+
+PreemptionMode preemption_of(const EngineConfig& config) {
+  return choose(Choices<PreemptionMode>{{"auto", PreemptionMode::kAuto},
+                                        {"recompute", PreemptionMode::kRecompute},
+                                        {"swap", PreemptionMode::kSwap}},
+                config.scheduling().preemption_mode(), "--preemption-mode");
+}
+
+namespace {
+
+void check_drafting(const proto::DraftingConfig& drafting) {
+  check_range("--num-speculative-tokens", drafting.num_speculative_tokens(), 0, kMostDrafts);
+  check_range("--speculative-config: prompt_lookup_max", drafting.prompt_lookup_max(), 1, 64);
+  check_range("--speculative-config: prompt_lookup_min", drafting.prompt_lookup_min(), 1,
+              drafting.prompt_lookup_max());
+  check_range("--speculative-config: disable_by_batch_size", drafting.disable_by_batch_size(), 1,
               1 << 20);
-  if (!(speculation.draft_cost >= 0 && speculation.draft_cost <= 1))
+  if (!(drafting.draft_cost() >= 0 && drafting.draft_cost() <= 1))
     throw invalid_request(
         "--speculative-config",
-        "draft_cost: " + std::to_string(speculation.draft_cost) + " is not from 0 to 1");
-  if (!draft_model.empty() && speculation.num_tokens == 0)
+        "draft_cost: " + std::to_string(drafting.draft_cost()) + " is not from 0 to 1");
+  if (!drafting.draft_model().empty() && drafting.num_speculative_tokens() == 0)
     throw invalid_request("--draft-model", "it makes no drafts with --num-speculative-tokens 0");
-  if (!(gpu_memory_utilization > 0 && gpu_memory_utilization <= 1))
-    throw invalid_request("--gpu-memory-utilization",
-                          std::to_string(gpu_memory_utilization) + " is not above 0 and up to 1");
-  for (const int size : cudagraph_capture_sizes.value_or(std::vector<int>()))
+}
+
+}  // namespace
+
+void check_config(const EngineConfig& config) {
+  const proto::LoadingConfig& loading = config.loading();
+  const proto::CacheConfig& cache = config.cache();
+  asked_dtype(config);
+  kv_cache_dtype_of(config);
+  quantization_of(config);
+  preemption_of(config);
+  tunes_gemms(config);
+  check_range("--threads", loading.threads(), 0, 1024);
+  check_range("--max-num-seqs", config.scheduling().max_num_seqs(), 1, 1 << 20);
+  check_range("--max-num-batched-tokens", config.scheduling().max_num_batched_tokens(), 1, 1 << 24);
+  check_range("--block-size", cache.block_size(), 1, 1024);
+  check_drafting(config.drafting());
+  if (!(cache.gpu_memory_utilization() > 0 && cache.gpu_memory_utilization() <= 1))
+    throw invalid_request(
+        "--gpu-memory-utilization",
+        std::to_string(cache.gpu_memory_utilization()) + " is not above 0 and up to 1");
+  for (const int size : loading.cudagraph_capture_sizes())
     check_range("--cudagraph-capture-sizes", size, 0, 1 << 20);
-  if (num_gpu_blocks_override)
-    check_range("--num-gpu-blocks-override", *num_gpu_blocks_override, 1, 1 << 28);
+  if (cache.has_num_gpu_blocks_override())
+    check_range("--num-gpu-blocks-override", cache.num_gpu_blocks_override(), 1, 1 << 28);
 }
 
 namespace {
 
 DType quantized_dtype_of_cpu(const EngineConfig& config) {
-  const std::string name = name_of(config.quantization);
-  if (config.quantization != Quantization::kInt8 && config.quantization != Quantization::kInt4)
+  const Quantization quantization = quantization_of(config);
+  const std::string name = name_of(quantization);
+  if (quantization != Quantization::kInt8 && quantization != Quantization::kInt4)
     throw not_supported("--quantization",
                         name + " needs a GPU; on a CPU use --dtype int8 or --dtype int4");
-  const DType type = config.quantization == Quantization::kInt8 ? DType::kI8 : DType::kI4;
-  const DType dtype = config.dtype.value_or(type);
+  const DType type = quantization == Quantization::kInt8 ? DType::kI8 : DType::kI4;
+  const DType dtype = asked_dtype(config).value_or(type);
   if (dtype != type && dtype != DType::kBF16)
     throw not_supported("--dtype", std::string(name_of(dtype)) +
                                        " does not go with --quantization " + name +
@@ -82,11 +158,12 @@ DType quantized_dtype_of_cpu(const EngineConfig& config) {
 }  // namespace
 
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype) {
-  if (config.quantization != Quantization::kNone &&
-      choose_device(config.device).device == Device::kCpu)
+  const std::string& device = config.loading().device();
+  if (quantization_of(config) != Quantization::kNone &&
+      choose_device(device).device == Device::kCpu)
     return quantized_dtype_of_cpu(config);
-  if (config.dtype) return *config.dtype;
-  if (checkpoint_dtype == DType::kF16 && choose_device(config.device).device == Device::kCuda)
+  if (const auto asked = asked_dtype(config)) return *asked;
+  if (checkpoint_dtype == DType::kF16 && choose_device(device).device == Device::kCuda)
     return DType::kF16;
   return checkpoint_dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
 }
@@ -109,13 +186,14 @@ std::string cache_folder() {
 
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank) {
-  const DeviceChoice choice = choose_device(config.device, rank);
-  const bool f8_kv_cache = config.kv_cache_dtype == DType::kF8E4M3;
+  const DeviceChoice choice = choose_device(config.loading().device(), rank);
+  const auto kv_cache_dtype = kv_cache_dtype_of(config);
+  const bool f8_kv_cache = kv_cache_dtype == DType::kF8E4M3;
   const char* problem = nullptr;
   if (f8_kv_cache && choice.device == Device::kCpu)
     throw not_supported("--kv-cache-dtype", kNoF8 + std::string("; a CPU has int8"));
   if (choice.device == Device::kCpu) {
-    if (config.device == "auto" && std::filesystem::exists("/dev/nvidia0"))
+    if (config.loading().device() == "auto" && std::filesystem::exists("/dev/nvidia0"))
       spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
     if (dtype != DType::kF16) return std::make_unique<Context>(threads);
     problem = "float16 needs a GPU; a CPU computes in float32, bfloat16, int8 or int4";
@@ -129,16 +207,16 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
         "int4 with --quantization int4";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
-  if (config.kv_cache_dtype == DType::kI8) throw not_supported("--kv-cache-dtype", kNoI8);
+  if (kv_cache_dtype == DType::kI8) throw not_supported("--kv-cache-dtype", kNoI8);
   auto backend = cuda_plugin()->make_backend(choice.index);
-  if (!config.draft_model.empty())
+  if (!config.drafting().draft_model().empty())
     throw not_supported("--draft-model", "draft models run on CPUs only so far");
-  if (config.speculation.num_tokens > 0 && !config.drafts_if_possible)
+  if (config.drafting().num_speculative_tokens() > 0 && !config.drafting().if_possible())
     throw not_supported("--num-speculative-tokens", "drafts are verified on CPUs only so far");
   if (f8_kv_cache && !backend->f8_pages())
     throw not_supported("--kv-cache-dtype", kNoF8 + ("; this is " + backend->name()));
   spdlog::info("rank {} computes on {}", rank, backend->name());
-  if (config.gemm_tuning)
+  if (tunes_gemms(config))
     backend->tune_products(
         cache_folder(), [](const std::string& what) { spdlog::warn("--gemm-tuning: {}", what); });
   return std::make_unique<Context>(threads, std::move(backend), dtype);
@@ -152,12 +230,14 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   const ModelLimits limits = limits_of(m);
   const int longest =
       std::max(limits.encoder_positions.value_or(0), limits.decoder_positions.value_or(0));
-  const auto tokens = static_cast<size_t>(std::max(config.max_num_batched_tokens, longest));
-  const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
+  const auto tokens =
+      static_cast<size_t>(std::max(config.scheduling().max_num_batched_tokens(), longest));
+  const auto logits =
+      static_cast<size_t>(config.scheduling().max_num_seqs()) * static_cast<size_t>(m.vocab_size);
   size_t bytes = tokens * limits.scratch_bytes_per_token(ctx.activations()) +
                  3 * logits * sizeof(float) + (size_t{256} << 20);
   // A product of many rows has its weight in the activations' type and its sums in f32.
-  if (config.quantization != Quantization::kNone)
+  if (quantization_of(config) != Quantization::kNone)
     bytes += static_cast<size_t>(limits.widest_linear) *
              (static_cast<size_t>(limits.hidden_size) * size_of(ctx.activations()) +
               tokens * sizeof(float));
@@ -168,8 +248,8 @@ size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const
                            int ranks_on_host, size_t of_recordings) {
   if (const DeviceBackend* backend = ctx.backend_or_null()) {
     const DeviceMemory memory = backend->memory();
-    const auto allowed =
-        static_cast<size_t>(static_cast<double>(memory.total) * config.gpu_memory_utilization);
+    const auto allowed = static_cast<size_t>(static_cast<double>(memory.total) *
+                                             config.cache().gpu_memory_utilization());
     const size_t taken = memory.total - memory.free - memory.scratch +
                          std::max(memory.scratch, step_bytes(config, ctx, m)) + of_recordings;
     return allowed > taken ? allowed - taken : 0;
@@ -185,19 +265,21 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
                          const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model,
                          size_t of_recordings) {
   // As many bytes as requests of maximal length could use, if there are so many.
-  const size_t bytes = config.kv_cache_memory
-                           ? *config.kv_cache_memory
+  const proto::CacheConfig& asked = config.cache();
+  const size_t bytes = asked.has_kv_cache_memory()
+                           ? asked.kv_cache_memory()
                            : default_cache_bytes(config, ctx, model, ranks_on_host, of_recordings);
   const auto blocks = [&](size_t pool) {
-    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, limits_of(model),
-                             of_draft_model);
+    return device_blocks_for(spec, asked.block_size(), pool, config.scheduling().max_num_seqs(),
+                             limits_of(model), of_draft_model);
   };
-  const CacheSize size{config.num_gpu_blocks_override.value_or(blocks(bytes)),
-                       blocks(config.swap_space)};
+  const CacheSize size{
+      asked.has_num_gpu_blocks_override() ? asked.num_gpu_blocks_override() : blocks(bytes),
+      blocks(asked.swap_space())};
   if (size.num_device_blocks < 1)
     throw InputError(ErrorKind::kResource,
                      "--kv-cache-memory: " + std::to_string(bytes) + " bytes hold no block of " +
-                         std::to_string(spec.block_bytes(config.block_size) + of_draft_model) +
+                         std::to_string(spec.block_bytes(asked.block_size()) + of_draft_model) +
                          " bytes",
                      "--kv-cache-memory");
   return size;
@@ -210,28 +292,32 @@ CacheSize cache_of(const proto::WorkerLoaded& worker) {
 
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype) {
   SchedulerConfig out;
-  out.max_num_seqs = config.max_num_seqs;
-  out.max_num_batched_tokens = config.max_num_batched_tokens;
-  out.block_size = config.block_size;
-  out.preemption = config.preemption;
-  out.enable_prefix_caching = config.enable_prefix_caching;
-  out.enable_encoder_cache = config.enable_encoder_cache;
+  out.max_num_seqs = config.scheduling().max_num_seqs();
+  out.max_num_batched_tokens = config.scheduling().max_num_batched_tokens();
+  out.preemption = preemption_of(config);
+  out.block_size = config.cache().block_size();
+  out.enable_prefix_caching = config.cache().enable_prefix_caching();
+  out.enable_encoder_cache = config.cache().enable_encoder_cache();
   out.num_device_blocks = cache.num_device_blocks;
   out.num_host_blocks = cache.num_host_blocks;
   out.beam_vocabulary = cache.beam_vocabulary;
-  out.speculation = config.speculation;
-  out.speculation.num_tokens = std::min(config.speculation.num_tokens, cache.max_drafts);
-  out.speculation.draft_model = !config.draft_model.empty();
+  const proto::DraftingConfig& drafting = config.drafting();
+  out.speculation.num_tokens = std::min(drafting.num_speculative_tokens(), cache.max_drafts);
+  out.speculation.lookup_min = drafting.prompt_lookup_min();
+  out.speculation.lookup_max = drafting.prompt_lookup_max();
+  out.speculation.disable_by_batch_size = drafting.disable_by_batch_size();
+  out.speculation.draft_cost = drafting.draft_cost();
+  out.speculation.draft_model = !drafting.draft_model().empty();
   out.speculation.rows_of_a_step = rows_of_a_step(dtype, cpu_isa());
   return out;
 }
 
 std::vector<int> recorded_sizes(const EngineConfig& config) {
   std::vector<int> sizes;
-  if (config.enforce_eager) return sizes;
-  const int most = padded_size(config.max_num_seqs);
-  if (config.cudagraph_capture_sizes) {
-    for (const int size : *config.cudagraph_capture_sizes)
+  if (config.loading().enforce_eager()) return sizes;
+  const int most = padded_size(config.scheduling().max_num_seqs());
+  if (!config.loading().cudagraph_capture_sizes().empty()) {
+    for (const int size : config.loading().cudagraph_capture_sizes())
       if (size > 0) sizes.push_back(std::min(padded_size(size), most));
   } else {
     for (int size = 1; size <= std::min(most, kMostRecorded); size = padded_size(size + 1))

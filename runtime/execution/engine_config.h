@@ -1,8 +1,7 @@
-// What an engine is started with. Flags of the same names: `tandem generate --help`.
+// What an engine is started with: what is made of the message, and what is wrong with it.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
 #include "models/model.h"
+#include "runtime/protocol/tandem.pb.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
@@ -18,38 +18,17 @@ namespace tandem {
 // Throws InputError naming the flag if the value is not in [least, most].
 void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
-struct EngineConfig {
-  std::filesystem::path model;
-  std::filesystem::path draft_model;  // makes drafts for it; "": there is none
-  std::optional<DType> dtype;         // absent: "auto", see resolve_dtype()
-  Quantization quantization = Quantization::kNone;
-  // kI8 on CPUs, kF8E4M3 on GPUs; absent: "auto", that of the activations.
-  std::optional<DType> kv_cache_dtype;
-  std::string device = "auto";  // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
-  int threads = 0;              // 0: one per core that this process may use
-  int max_num_seqs = 256;
-  int max_num_batched_tokens = 2048;
-  int block_size = 16;
-  std::optional<size_t> kv_cache_memory;       // bytes of the device pool; absent: by what is free
-  std::optional<int> num_gpu_blocks_override;  // blocks of the device pool, whatever the device
-  size_t swap_space = size_t{1} << 30;         // bytes of the host pool
-  PreemptionMode preemption = PreemptionMode::kAuto;
-  bool enable_prefix_caching = true;    // of decoder prompts (docs/scheduling.md §8)
-  bool enable_encoder_cache = true;     // of requests with the same input
-  double gpu_memory_utilization = 0.9;  // of a GPU's memory, weights and all
-  bool enforce_eager = false;           // on a GPU: no recorded steps
-  // Numbers of sequences for which steps of decoding are recorded before the first request; 0 is
-  // none. Absent: recorded_sizes().
-  std::optional<std::vector<int>> cudagraph_capture_sizes = {};
-  SpeculationConfig speculation = {};  // vocabulary apart
-  // Nobody asked for drafts: workers that verify none, on GPUs, go without.
-  bool drafts_if_possible = false;
-  bool gemm_tuning = false;      // on a GPU: products' algorithms are measured and kept
-  std::optional<uint64_t> seed;  // of requests without one; absent: random
+// runtime/protocol/engine_config.proto.
+using EngineConfig = proto::EngineConfig;
 
-  // Throws InputError naming the flag.
-  void check() const;
-};
+// Every value that has limits. Throws InputError naming the flag.
+void check_config(const EngineConfig& config);
+
+// What the names say; absent: "auto". Throw InputError naming the flag.
+std::optional<DType> asked_dtype(const EngineConfig& config);
+std::optional<DType> kv_cache_dtype_of(const EngineConfig& config);
+Quantization quantization_of(const EngineConfig& config);
+PreemptionMode preemption_of(const EngineConfig& config);
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
 // does not fit bfloat16's precision). Never int8 or int4, which change tokens more than a request
@@ -57,7 +36,7 @@ struct EngineConfig {
 // these names; throws InputError for others, and for types that they do not go with.
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
 
-// Where the model of a rank runs: the device that config.device names. Throws InputError: no such
+// Where the model of a rank runs: the device that the config names. Throws InputError: no such
 // device, or one that does not compute in `dtype`. `rank`: among the ranks of this host.
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank = 0);

@@ -23,52 +23,13 @@ constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the li
 constexpr double kSecondsBetweenNews = 5;
 constexpr size_t kCommittedScratch = size_t{8} << 20;  // of a step with some hundred tokens
 
-DType dtype_named(const std::string& name) {
-  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4})
-    if (name == name_of(t)) return t;
-  throw invalid_request("setup.dtype",
-                        "\"" + name + "\" is not float32, float16, bfloat16, int8 or int4");
-}
-
-DType kv_cache_dtype_named(const std::string& name) {
-  for (const DType t : {DType::kI8, DType::kF8E4M3})
-    if (name == name_of(t)) return t;
-  throw invalid_request("setup.kv_cache_dtype", "\"" + name + "\" is not int8 or float8_e4m3");
-}
-
-Quantization quantization_of(const std::string& name) {
-  if (const auto q = quantization_named(name)) return *q;
-  throw invalid_request("setup.quantization", "\"" + name + "\" is not none, int8, int4 or fp8");
-}
-
-EngineConfig config_of(const proto::WorkerSetup& setup) {
-  EngineConfig c;
-  c.model = setup.model();
-  c.draft_model = setup.draft_model();
-  c.dtype = dtype_named(setup.dtype());
-  c.threads = setup.threads();
-  c.block_size = setup.block_size();
-  c.max_num_seqs = setup.max_num_seqs();
-  if (setup.has_max_num_batched_tokens()) c.max_num_batched_tokens = setup.max_num_batched_tokens();
-  if (setup.has_kv_cache_memory()) c.kv_cache_memory = setup.kv_cache_memory();
-  if (setup.has_num_gpu_blocks_override())
-    c.num_gpu_blocks_override = setup.num_gpu_blocks_override();
-  c.swap_space = setup.swap_space();
-  if (setup.has_device()) c.device = setup.device();
-  if (setup.has_gpu_memory_utilization()) c.gpu_memory_utilization = setup.gpu_memory_utilization();
-  if (setup.has_quantization()) c.quantization = quantization_of(setup.quantization());
-  c.enforce_eager = setup.enforce_eager();
-  c.cudagraph_capture_sizes.emplace(setup.cudagraph_capture_sizes().begin(),
-                                    setup.cudagraph_capture_sizes().end());
-  c.gemm_tuning = setup.gemm_tuning();
-  c.speculation.num_tokens = setup.num_speculative_tokens();
-  c.drafts_if_possible = setup.drafts_if_possible();
-  if (setup.has_kv_cache_dtype()) c.kv_cache_dtype = kv_cache_dtype_named(setup.kv_cache_dtype());
-  c.check();
+void check_setup(const proto::WorkerSetup& setup) {
+  check_config(setup.config());
+  if (!asked_dtype(setup.config()))
+    throw invalid_request("setup.config.loading.dtype", "a worker is told one");
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
                           std::to_string(setup.rank()) + " of " + std::to_string(setup.size()));
-  return c;
 }
 
 // Null: no profile is wanted.
@@ -90,34 +51,36 @@ class ModelWorker final : public Worker {
 
   proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
     TANDEM_CHECK(model_ == nullptr && runner_ == nullptr, "a worker loads once");
-    config_ = config_of(setup);
+    check_setup(setup);
+    config_ = setup.config();
+    const proto::LoadingConfig& loading = config_.loading();
+    const DType dtype = *asked_dtype(config_);
     {
       const std::lock_guard lock(mutex_);
       comm_ = make_communicator_(setup);
       if (aborted_) comm_->abort();
     }
     const int ranks_here = std::max(setup.size(), setup.num_ranks());
-    const int threads = config_.threads > 0
-                            ? config_.threads
+    const int threads = loading.threads() > 0
+                            ? loading.threads()
                             : threads_of_rank(default_threads(), ranks_here, has_own_cores_);
     // Ranks of a host take one device each; replicas follow one another.
-    ctx_ = make_context(config_, *config_.dtype, threads,
-                        setup.replica() * setup.size() + setup.rank());
+    ctx_ = make_context(config_, dtype, threads, setup.replica() * setup.size() + setup.rank());
     profile_ = profile_of_rank(setup, threads);
     join_device_group(setup);
     warm_up_group();
-    const ModelConfig model_config = ModelConfig::load(config_.model);
-    Checkpoint checkpoint = Checkpoint::open(config_.model);
-    const Build build{*ctx_, *comm_, *config_.dtype, config_.quantization, config_.kv_cache_dtype};
+    const ModelConfig model_config = ModelConfig::load(loading.model());
+    Checkpoint checkpoint = Checkpoint::open(loading.model());
+    const Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
     model_ = load_model(model_config, checkpoint, build, progress);
     if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
         spdlog::warn("{}", line);
     size_t draft_block = 0;
-    if (!config_.draft_model.empty()) {
-      draft_model_ = load_draft_model(model_config, checkpoint, config_.draft_model, build,
+    if (const std::string& draft = config_.drafting().draft_model(); !draft.empty()) {
+      draft_model_ = load_draft_model(model_config, checkpoint, draft, build,
                                       /*tokenizers=*/setup.rank() == 0);
-      draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.block_size);
+      draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
     if (!ctx_->on_cpu()) sizes_ = recorded_sizes(config_);
     kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
@@ -135,12 +98,12 @@ class ModelWorker final : public Worker {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
     runner_ = make_model_runner(
         {*ctx_, *comm_, std::move(model_), std::exchange(draft_model_, std::nullopt)},
-        {.block_size = config_.block_size,
+        {.block_size = config_.cache().block_size(),
          .num_device_blocks = start.num_device_blocks(),
          .num_host_blocks = start.num_host_blocks(),
          .max_drafts = max_drafts(),
-         .record_steps = !config_.enforce_eager,
-         .max_sequences = config_.max_num_seqs});
+         .record_steps = !config_.loading().enforce_eager(),
+         .max_sequences = config_.scheduling().max_num_seqs()});
     if (ctx_->on_cpu()) ctx_->commit_scratch(kCommittedScratch);
     if (!sizes_.empty()) prepare_decoding();
   }
@@ -179,7 +142,9 @@ class ModelWorker final : public Worker {
 
  private:
   // Drafts are verified on CPUs only.
-  int max_drafts() const { return ctx_->on_cpu() ? config_.speculation.num_tokens : 0; }
+  int max_drafts() const {
+    return ctx_->on_cpu() ? config_.drafting().num_speculative_tokens() : 0;
+  }
   // On devices the group's data goes from device to device; what the ranks of the host's group say
   // to each other is only how to find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
@@ -258,26 +223,8 @@ CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
 
 proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   proto::WorkerSetup out;
-  out.set_model(config.model.string());
-  out.set_draft_model(config.draft_model.string());
-  out.set_dtype(name_of(dtype));
-  out.set_threads(config.threads);
-  out.set_block_size(config.block_size);
-  if (config.kv_cache_memory) out.set_kv_cache_memory(*config.kv_cache_memory);
-  if (config.num_gpu_blocks_override)
-    out.set_num_gpu_blocks_override(*config.num_gpu_blocks_override);
-  out.set_swap_space(config.swap_space);
-  out.set_max_num_seqs(config.max_num_seqs);
-  out.set_max_num_batched_tokens(config.max_num_batched_tokens);
-  out.set_device(config.device);
-  out.set_gpu_memory_utilization(config.gpu_memory_utilization);
-  out.set_quantization(name_of(config.quantization));
-  out.set_enforce_eager(config.enforce_eager);
-  for (const int size : recorded_sizes(config)) out.add_cudagraph_capture_sizes(size);
-  out.set_gemm_tuning(config.gemm_tuning);
-  out.set_num_speculative_tokens(config.speculation.num_tokens);
-  out.set_drafts_if_possible(config.drafts_if_possible);
-  if (config.kv_cache_dtype) out.set_kv_cache_dtype(name_of(*config.kv_cache_dtype));
+  *out.mutable_config() = config;
+  out.mutable_config()->mutable_loading()->set_dtype(name_of(dtype));
   return out;
 }
 

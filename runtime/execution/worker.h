@@ -43,7 +43,8 @@ int threads_of_rank(int cores, int num_ranks, bool has_own_cores);
 // What the setup says of the group's collectives.
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup);
 
-// The setup that makes workers load what `config` says. rank and size are left open.
+// The setup of workers: the config, with the type that its dtype comes to. rank and size are left
+// open.
 proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype);
 
 }  // namespace tandem

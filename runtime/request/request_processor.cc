@@ -86,6 +86,10 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
   }
 }
 
+RequestProcessor::RequestProcessor(const proto::EngineConfig& config)
+    : RequestProcessor(config.loading().model(),
+                       config.has_seed() ? std::optional(config.seed()) : std::nullopt) {}
+
 PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_prompt(prompt);

@@ -36,6 +36,8 @@ class RequestProcessor {
   // seed: of requests that have none, in the order of prepare() calls; absent: random. Throws
   // InputError naming the file.
   RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
+  // The config's model and seed.
+  explicit RequestProcessor(const proto::EngineConfig& config);
 
   // Validates, tokenises, truncates, resolves. Sound is decoded, which takes seconds for an hour of
   // it: into a transcription, or into frames where the decoder has a prompt of the request's own,

@@ -120,8 +120,8 @@ TEST(Streams, BestOfAndBeamsComeAtTheEnd) {
 
 TEST(Streams, MetricsTellPreemptions) {
   ClusterConfig config = testing::golden_cluster_config("bart-tiny");
-  config.engine.block_size = 2;
-  config.engine.num_gpu_blocks_override = 80;
+  config.engine.mutable_cache()->set_block_size(2);
+  config.engine.mutable_cache()->set_num_gpu_blocks_override(80);
   Cluster cluster(config, std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   std::vector<client::RequestHandle> handles;

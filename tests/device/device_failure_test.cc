@@ -14,8 +14,8 @@ namespace {
 
 EngineConfig device_config() {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.device = "cuda";
-  config.num_gpu_blocks_override = 2000;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_cache()->set_num_gpu_blocks_override(2000);
   return config;
 }
 
@@ -53,7 +53,7 @@ TEST_F(DeviceFailure, ADeviceThatFailsEndsTheEngine) {
   // The CPU is no stand-in for a GPU that was there.
   for (const char* device : {"cuda", "cuda:0", "auto"}) {
     EngineConfig config = device_config();
-    config.device = device;
+    config.mutable_loading()->set_device(device);
     try {
       const LLMEngine engine(config);
       FAIL() << device;

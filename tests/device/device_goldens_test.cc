@@ -29,11 +29,11 @@ class DeviceGoldens : public ::testing::TestWithParam<Setting> {};
 TEST_P(DeviceGoldens, Tokens) {
   const Setting& setting = GetParam();
   EngineConfig config = testing::golden_config(setting.checkpoint);
-  config.device = "cuda";
-  config.enforce_eager = setting.eager;
-  config.block_size = setting.block_size;
-  config.num_gpu_blocks_override = setting.blocks;
-  config.preemption = setting.preemption;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_loading()->set_enforce_eager(setting.eager);
+  config.mutable_cache()->set_block_size(setting.block_size);
+  config.mutable_cache()->set_num_gpu_blocks_override(setting.blocks);
+  config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(setting.preemption));
   testing::expect_goldens(config, setting.checkpoint, 7);
 }
 
@@ -53,8 +53,8 @@ TEST(BulkCopiesGoldens, Tokens) {
   const std::string before = given != nullptr ? given : "0";
   setenv("TANDEM_BULK_COPIES", "1", 1);
   EngineConfig config = testing::golden_config("bart-base-shape");
-  config.device = "cuda";
-  config.num_gpu_blocks_override = 500;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_cache()->set_num_gpu_blocks_override(500);
   testing::expect_goldens(config, "bart-base-shape", 5, 6);
   setenv("TANDEM_BULK_COPIES", before.c_str(), 1);
 }
@@ -64,8 +64,8 @@ class FamilyGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(FamilyGoldens, Tokens) {
   EngineConfig config = testing::golden_config(GetParam());
-  config.device = "cuda";
-  config.num_gpu_blocks_override = 2000;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_cache()->set_num_gpu_blocks_override(2000);
   testing::expect_goldens(config, GetParam(), 11, 16);
 }
 

@@ -18,7 +18,7 @@ using Tokens = std::vector<int32_t>;
 
 std::unique_ptr<Context> device() {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.device = "cuda";
+  config.mutable_loading()->set_device("cuda");
   return make_context(config, DType::kF32, 1);
 }
 

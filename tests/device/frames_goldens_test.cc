@@ -23,13 +23,13 @@ using nlohmann::json;
 
 EngineConfig device_config(const std::string& checkpoint, DType dtype) {
   EngineConfig config;
-  config.model = test::test_root() / "tests/data" / checkpoint;
-  config.device = "cuda";
-  config.cudagraph_capture_sizes.emplace();  // nothing is recorded at start
-  config.dtype = dtype;
-  config.block_size = 4;
-  config.num_gpu_blocks_override = 256;
-  config.threads = 1;
+  config.mutable_loading()->set_model((test::test_root() / "tests/data" / checkpoint).string());
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_loading()->add_cudagraph_capture_sizes(0);  // nothing is recorded at start
+  config.mutable_loading()->set_dtype(name_of(dtype));
+  config.mutable_cache()->set_block_size(4);
+  config.mutable_cache()->set_num_gpu_blocks_override(256);
+  config.mutable_loading()->set_threads(1);
   return config;
 }
 
@@ -53,7 +53,8 @@ void expect_ids(const EngineConfig& config, const std::vector<proto::Prompt>& pr
     }
   for (size_t i = 0; i < prompts.size(); ++i)
     for (const std::string kind : {"greedy", "beams"}) {
-      if (config.dtype != DType::kF32 && kind == "beams") continue;  // they lie close together
+      if (asked_dtype(config) != DType::kF32 && kind == "beams")
+        continue;  // they lie close together
       EXPECT_EQ(got[kind + std::to_string(i)], golden[i][kind]) << kind << i;
     }
 }
@@ -62,7 +63,7 @@ class FramesOnDevices : public ::testing::TestWithParam<DType> {};
 
 TEST_P(FramesOnDevices, Images) {
   const EngineConfig config = device_config("vision-tiny", GetParam());
-  const std::filesystem::path model = config.model;
+  const std::filesystem::path model = config.loading().model();
   const json golden = load_json(model / "golden.json");
   std::vector<proto::Prompt> prompts;
   for (const json& one : golden) {
@@ -75,7 +76,7 @@ TEST_P(FramesOnDevices, Images) {
 
 TEST_P(FramesOnDevices, Clips) {
   const EngineConfig config = device_config("clip-tiny", GetParam());
-  const std::filesystem::path model = config.model;
+  const std::filesystem::path model = config.loading().model();
   const json golden = load_json(model / "golden.json")["clips"];
   const SpeechSettings settings = SpeechSettings::load(ModelConfig::load(model));
   std::vector<proto::Prompt> prompts;

@@ -24,9 +24,9 @@ using nlohmann::json;
 std::map<std::string, std::vector<float>> numbers(const std::filesystem::path& model,
                                                   const std::string& device) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.model = model;
-  config.device = device;
-  config.num_gpu_blocks_override = 500;
+  config.mutable_loading()->set_model(model.string());
+  config.mutable_loading()->set_device(device);
+  config.mutable_cache()->set_num_gpu_blocks_override(500);
   LLMEngine engine(config);
   std::mt19937 random(9);
   const json globals[] = {json::array(), {0}, {3, 0}, {0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}};

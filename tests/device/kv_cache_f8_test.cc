@@ -41,12 +41,12 @@ Generation generate(const EngineConfig& config, const std::string& checkpoint) {
   return result;
 }
 
-EngineConfig config_of(const std::string& checkpoint, std::optional<DType> kv_cache_dtype) {
+EngineConfig config_of(const std::string& checkpoint, const std::string& kv_cache_dtype) {
   EngineConfig config = testing::golden_config(checkpoint);
-  config.device = "cuda";
-  config.block_size = 4;
-  config.num_gpu_blocks_override = 2000;
-  config.kv_cache_dtype = kv_cache_dtype;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_cache()->set_block_size(4);
+  config.mutable_cache()->set_num_gpu_blocks_override(2000);
+  config.mutable_cache()->set_kv_cache_dtype(kv_cache_dtype);
   return config;
 }
 
@@ -54,18 +54,18 @@ class KvCacheF8 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KvCacheF8, BlocksAndTheirScalesGoTogether) {
   const std::string checkpoint = GetParam();
-  const Generation ample = generate(config_of(checkpoint, DType::kF8E4M3), checkpoint);
+  const Generation ample = generate(config_of(checkpoint, "fp8"), checkpoint);
   ASSERT_EQ(ample.outputs.size(), 6u);
   EXPECT_EQ(ample.preemptions, 0);
-  EngineConfig swap = config_of(checkpoint, DType::kF8E4M3);
-  swap.num_gpu_blocks_override = 42;
-  swap.preemption = PreemptionMode::kSwap;
-  swap.enforce_eager = true;
+  EngineConfig swap = config_of(checkpoint, "fp8");
+  swap.mutable_cache()->set_num_gpu_blocks_override(42);
+  swap.mutable_scheduling()->set_preemption_mode(testing::preemption_name(PreemptionMode::kSwap));
+  swap.mutable_loading()->set_enforce_eager(true);
   const Generation swapped = generate(swap, checkpoint);
   EXPECT_GT(swapped.preemptions, 0);
   EXPECT_EQ(swapped.outputs, ample.outputs);
   // It is not the whole cache under another name.
-  EXPECT_NE(generate(config_of(checkpoint, std::nullopt), checkpoint).outputs, ample.outputs);
+  EXPECT_NE(generate(config_of(checkpoint, "auto"), checkpoint).outputs, ample.outputs);
 }
 
 INSTANTIATE_TEST_SUITE_P(, KvCacheF8, ::testing::Values("bart-tiny", "bart-odd-heads"),
@@ -78,8 +78,8 @@ TEST(KvCacheSpec, HalfTheBytesOfBFloat16) {
 }
 
 TEST(KvCacheF8OnACpu, NeedsADeviceThatConverts) {
-  EngineConfig config = config_of("bart-tiny", DType::kF8E4M3);
-  config.device = "cpu";
+  EngineConfig config = config_of("bart-tiny", "fp8");
+  config.mutable_loading()->set_device("cpu");
   try {
     const LLMEngine engine(config);
     FAIL() << "a CPU has no 8-bit floats";

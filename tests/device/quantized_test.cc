@@ -114,17 +114,17 @@ void expect_rounded_tokens(const std::string& checkpoint, Quantization q) {
   const std::vector<json> all = testing::generated_cases(checkpoint);
   for (size_t i = 0; i < all.size(); i += 5) cases.push_back(all[i]);
   EngineConfig config = testing::golden_config(checkpoint);
-  const RoundedCheckpoint rounded(config.model, q);
+  const RoundedCheckpoint rounded(config.loading().model(), q);
   EngineConfig cpu = config;
-  cpu.device = "cpu";
-  cpu.model = rounded.directory();
+  cpu.mutable_loading()->set_device("cpu");
+  cpu.mutable_loading()->set_model(rounded.directory().string());
   const auto expected = generate(cpu, cases);
-  cpu.model = config.model;
+  cpu.mutable_loading()->set_model(config.loading().model());
   EXPECT_NE(generate(cpu, cases), expected) << "rounding changes no token: this tests nothing";
 
-  config.device = "cuda";
-  config.num_gpu_blocks_override = 2000;
-  config.quantization = q;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_cache()->set_num_gpu_blocks_override(2000);
+  config.mutable_loading()->set_quantization(name_of(q));
   const auto got = generate(config, cases);
   ASSERT_EQ(got.size(), cases.size());
   for (const auto& [name, tokens] : expected) EXPECT_EQ(got.at(name), tokens) << name;
@@ -136,19 +136,19 @@ TEST(DeviceQuantized, LessMemory) {
   std::vector<int> blocks;
   for (const Quantization q : {Quantization::kNone, Quantization::kInt8}) {
     EngineConfig config;
-    config.model = testing::test_root() / "examples/demo-model";
-    config.device = "cuda";
-    config.cudagraph_capture_sizes.emplace();  // nothing is recorded at start
-    config.dtype = DType::kBF16;
-    config.quantization = q;
-    config.max_num_batched_tokens = 64;
-    const auto ctx = make_context(config, *config.dtype, 1);
+    config.mutable_loading()->set_model((testing::test_root() / "examples/demo-model").string());
+    config.mutable_loading()->set_device("cuda");
+    config.mutable_loading()->add_cudagraph_capture_sizes(0);  // nothing is recorded at start
+    config.mutable_loading()->set_dtype(name_of(DType::kBF16));
+    config.mutable_loading()->set_quantization(name_of(q));
+    config.mutable_scheduling()->set_max_num_batched_tokens(64);
+    const auto ctx = make_context(config, *asked_dtype(config), 1);
     if (ctx->backend().name().find("emulated") == std::string::npos)
       GTEST_SKIP() << "a GPU has memory for all blocks that are of use";
     const auto comm = make_local_communicator();
-    Checkpoint checkpoint = Checkpoint::open(config.model);
-    const ModelConfig model_config = ModelConfig::load(config.model);
-    const auto model = load_model(model_config, checkpoint, {*ctx, *comm, *config.dtype, q});
+    Checkpoint checkpoint = Checkpoint::open(config.loading().model());
+    const ModelConfig model_config = ModelConfig::load(config.loading().model());
+    const auto model = load_model(model_config, checkpoint, {*ctx, *comm, *asked_dtype(config), q});
     blocks.push_back(
         cache_size_for(config, *ctx, model_config, model->kv_cache_spec()).num_device_blocks);
   }

@@ -18,13 +18,17 @@ namespace {
 using testing::json;
 using Tokens = std::map<std::string, std::vector<int32_t>>;
 
-EngineConfig device_config(const std::string& checkpoint, std::vector<int> sizes) {
+void capture(EngineConfig& config, const std::vector<int>& sizes) {
+  config.mutable_loading()->mutable_cudagraph_capture_sizes()->Assign(sizes.begin(), sizes.end());
+}
+
+EngineConfig device_config(const std::string& checkpoint, const std::vector<int>& sizes) {
   EngineConfig config = testing::golden_config(checkpoint);
-  config.device = "cuda";
-  config.block_size = 2;
-  config.num_gpu_blocks_override = 2000;
-  config.max_num_seqs = 12;
-  config.cudagraph_capture_sizes = std::move(sizes);
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_cache()->set_block_size(2);
+  config.mutable_cache()->set_num_gpu_blocks_override(2000);
+  config.mutable_scheduling()->set_max_num_seqs(12);
+  capture(config, sizes);
   return config;
 }
 
@@ -73,7 +77,7 @@ void expect_replayed(const std::string& checkpoint, int requests, int source, in
   EXPECT_GT(stats.run, 8);
   EXPECT_EQ(stats.replayed, stats.run) << "a step ran as it is";
   EXPECT_EQ(stats.recorded, 0) << "a step was recorded while requests waited";
-  config.device = "cpu";
+  config.mutable_loading()->set_device("cpu");
   LLMEngine cpu(config);
   EXPECT_EQ(got, generate(cpu, requests, source));
 }
@@ -86,7 +90,7 @@ TEST(RecordedAtStart, LongSourcesToo) { expect_replayed("t5-tiny", 2, 512, 9); }
 
 TEST(RecordedAtStart, NoneIfNoneIsWanted) {
   EngineConfig config = device_config("bart-tiny", {1, 4});
-  config.enforce_eager = true;
+  config.mutable_loading()->set_enforce_eager(true);
   LLMEngine eager(config);
   EXPECT_EQ(eager.decoder_stats().prepared, 0);
   generate(eager, 2, 3);
@@ -107,37 +111,37 @@ TEST(RecordedAtStart, OtherSizesLater) {
 
 TEST(RecordedAtStart, SizesByDefault) {
   EngineConfig config;
-  config.max_num_seqs = 33;
+  config.mutable_scheduling()->set_max_num_seqs(33);
   EXPECT_EQ(recorded_sizes(config), (std::vector<int>{40, 32, 28, 24, 20, 16, 12, 8, 4, 2, 1}));
-  config.max_num_seqs = 1 << 20;
+  config.mutable_scheduling()->set_max_num_seqs(1 << 20);
   EXPECT_EQ(recorded_sizes(config).front(), 512);
   EXPECT_EQ(recorded_sizes(config).back(), 1);
-  config.cudagraph_capture_sizes = {3, 0, 600, 4, 1};
+  capture(config, {3, 0, 600, 4, 1});
   EXPECT_EQ(recorded_sizes(config), (std::vector<int>{640, 4, 1}));
-  config.max_num_seqs = 3;
+  config.mutable_scheduling()->set_max_num_seqs(3);
   EXPECT_EQ(recorded_sizes(config), (std::vector<int>{4, 1}));
-  config.enforce_eager = true;
+  config.mutable_loading()->set_enforce_eager(true);
   EXPECT_EQ(recorded_sizes(config), std::vector<int>());
-  config.cudagraph_capture_sizes = {-1};
-  EXPECT_THROW(config.check(), InputError);
+  capture(config, {-1});
+  EXPECT_THROW(check_config(config), InputError);
 }
 
 // What two recordings take says what all will, and the cache has that much less.
 TEST(RecordedAtStart, TheirMemoryIsCounted) {
   setenv("TANDEM_EMULATOR_MEMORY", "700000000", 1);
   EngineConfig config = device_config("bart-tiny", {1, 2, 4, 8, 12});
-  config.num_gpu_blocks_override.reset();
-  config.kv_cache_memory.reset();
-  config.max_num_seqs = 4000;
-  config.max_num_batched_tokens = 64;
+  config.mutable_cache()->clear_num_gpu_blocks_override();
+  config.mutable_cache()->clear_kv_cache_memory();
+  config.mutable_scheduling()->set_max_num_seqs(4000);
+  config.mutable_scheduling()->set_max_num_batched_tokens(64);
   const auto ctx = make_context(config, DType::kF32, 1);
   if (ctx->backend().name().find("emulated") == std::string::npos) {
     unsetenv("TANDEM_EMULATOR_MEMORY");
     GTEST_SKIP() << "a GPU's recordings take what they take";
   }
   const auto comm = make_local_communicator();
-  const ModelConfig model_config = ModelConfig::load(config.model);
-  Checkpoint checkpoint = Checkpoint::open(config.model);
+  const ModelConfig model_config = ModelConfig::load(config.loading().model());
+  Checkpoint checkpoint = Checkpoint::open(config.loading().model());
   const auto model = load_model(model_config, checkpoint, {*ctx, *comm, DType::kF32});
   const std::vector<int> sizes = recorded_sizes(config);
   const auto free = [&] {

@@ -32,10 +32,10 @@ size_t nodes_of_step(int rows, const Way& way,
   say("TANDEM_FUSED_NORMS", way.fused_norms);
   say("TANDEM_HEAD_BEST_ROWS", way.best_rows);
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.device = "cuda";
-  config.dtype = way.dtype;
-  config.num_gpu_blocks_override = 2000;
-  config.max_num_seqs = rows;
+  config.mutable_loading()->set_device("cuda");
+  config.mutable_loading()->set_dtype(name_of(way.dtype));
+  config.mutable_cache()->set_num_gpu_blocks_override(2000);
+  config.mutable_scheduling()->set_max_num_seqs(rows);
   LLMEngine engine(config);
   for (int i = 0; i < rows; ++i)
     engine.add_request(std::to_string(i), testing::json{{"prompt_token_ids", {0, 5, 6, 7, 2}}},

@@ -205,13 +205,13 @@ void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; 
 
 void expect_the_cpus(const Setting& setting, int requests, Params params_of) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.block_size = 4;
-  config.num_gpu_blocks_override = setting.blocks;
-  config.enforce_eager = setting.eager;
-  config.preemption = setting.preemption;
-  config.device = "cpu";
+  config.mutable_cache()->set_block_size(4);
+  config.mutable_cache()->set_num_gpu_blocks_override(setting.blocks);
+  config.mutable_loading()->set_enforce_eager(setting.eager);
+  config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(setting.preemption));
+  config.mutable_loading()->set_device("cpu");
   const Results want = run(config, requests, params_of);
-  config.device = "cuda";
+  config.mutable_loading()->set_device("cuda");
   expect_same(run(config, requests, params_of), want, params_of);
 }
 
@@ -270,14 +270,15 @@ class Runner {
  public:
   Runner() {
     config_ = testing::golden_config("bart-tiny");
-    config_.device = "cuda";
-    config_.num_gpu_blocks_override = 200;
-    const ModelConfig model_config = ModelConfig::load(config_.model);
+    config_.mutable_loading()->set_device("cuda");
+    config_.mutable_cache()->set_num_gpu_blocks_override(200);
+    const ModelConfig model_config = ModelConfig::load(config_.loading().model());
     ctx_ = make_context(config_, DType::kF32, 1);
-    Checkpoint checkpoint = Checkpoint::open(config_.model);
+    Checkpoint checkpoint = Checkpoint::open(config_.loading().model());
     auto model = load_model(model_config, checkpoint, {*ctx_, *comm_, DType::kF32});
-    runner_ = make_model_runner({*ctx_, *comm_, std::move(model)},
-                                {.block_size = config_.block_size, .num_device_blocks = 200});
+    runner_ =
+        make_model_runner({*ctx_, *comm_, std::move(model)},
+                          {.block_size = config_.cache().block_size(), .num_device_blocks = 200});
     SchedulerConfig scheduling =
         scheduler_config(config_,
                          CacheSize{.num_device_blocks = 200,
@@ -288,7 +289,7 @@ class Runner {
     scheduler_ = std::make_unique<Scheduler>(scheduling);
   }
   void add(const json& params) {
-    RequestProcessor processor(config_.model, 1);
+    RequestProcessor processor(config_.loading().model(), 1);
     RequestState request("r", processor.prepare(read_prompt(prompt_of(1)), read_options(params)),
                          processor.tokenizer(), 0, 0);
     request.set_first_seq_id(0);
@@ -372,7 +373,7 @@ TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
 
 TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
   const auto chooses = [](const json& params) {
-    RequestProcessor processor(testing::golden_config("bart-tiny").model, 1);
+    RequestProcessor processor(testing::golden_config("bart-tiny").loading().model(), 1);
     return chooses_ahead(processor.prepare(read_prompt(prompt_of(0)), read_options(params)).params,
                          512);
   };

@@ -53,7 +53,7 @@ TEST_F(RemoteEngineTest, AnswersAsTheServer) {
   ASSERT_TRUE(wrong.ends());
   EXPECT_EQ(wrong.error(), "invalid_request_error");
   EXPECT_EQ(wrong.whole_error().param(), "prompt");
-  EXPECT_EQ(submit_whole(*engine, request("x", "count 3")).get().outputs(0).text(), "0 1 2 ");
+  EXPECT_EQ(submit_whole(*engine, request("z", "count 3")).get().outputs(0).text(), "0 1 2 ");
 }
 
 TEST_F(RemoteEngineTest, CancelEndsIt) {

@@ -13,29 +13,27 @@ using testing::kTiny;
 using testing::ProcessResult;
 
 TEST(SpeculationOptions, HaveVllmsNames) {
-  SpeculationConfig c;
-  std::string model;
+  proto::DraftingConfig c;
   read_speculation(R"({"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2,
                        "prompt_lookup_max": 3, "disable_by_batch_size": 4})",
-                   c, model);
-  EXPECT_EQ(c.num_tokens, 5);
-  EXPECT_EQ(c.lookup_min, 2);
-  EXPECT_EQ(c.lookup_max, 3);
-  EXPECT_EQ(c.disable_by_batch_size, 4);
-  c = {};
-  read_speculation(R"({"num_speculative_tokens": 1})", c, model);
-  EXPECT_EQ(c.num_tokens, 1);
-  EXPECT_EQ(c.lookup_max, SpeculationConfig().lookup_max);
-  EXPECT_EQ(model, "");
-  read_speculation(R"({"model": "some/where", "num_speculative_tokens": 3})", c, model);
-  EXPECT_EQ(model, "some/where");
-  EXPECT_EQ(c.num_tokens, 3);
-  read_speculation(R"({"method": "draft_model", "model": "x", "num_speculative_tokens": 3})", c,
-                   model);
-  EXPECT_EQ(model, "x");
-  EXPECT_EQ(c.draft_cost, 0);
-  read_speculation(R"({"model": "x", "num_speculative_tokens": 3, "draft_cost": 0.25})", c, model);
-  EXPECT_EQ(c.draft_cost, 0.25);
+                   c);
+  EXPECT_EQ(c.num_speculative_tokens(), 5);
+  EXPECT_EQ(c.prompt_lookup_min(), 2);
+  EXPECT_EQ(c.prompt_lookup_max(), 3);
+  EXPECT_EQ(c.disable_by_batch_size(), 4);
+  c.Clear();
+  read_speculation(R"({"num_speculative_tokens": 1})", c);
+  EXPECT_EQ(c.num_speculative_tokens(), 1);
+  EXPECT_EQ(c.prompt_lookup_max(), proto::DraftingConfig().prompt_lookup_max());
+  EXPECT_EQ(c.draft_model(), "");
+  read_speculation(R"({"model": "some/where", "num_speculative_tokens": 3})", c);
+  EXPECT_EQ(c.draft_model(), "some/where");
+  EXPECT_EQ(c.num_speculative_tokens(), 3);
+  read_speculation(R"({"method": "draft_model", "model": "x", "num_speculative_tokens": 3})", c);
+  EXPECT_EQ(c.draft_model(), "x");
+  EXPECT_EQ(c.draft_cost(), 0);
+  read_speculation(R"({"model": "x", "num_speculative_tokens": 3, "draft_cost": 0.25})", c);
+  EXPECT_EQ(c.draft_cost(), 0.25);
 }
 
 TEST(SpeculationOptions, SayWhatIsWrong) {
@@ -56,10 +54,9 @@ TEST(SpeculationOptions, SayWhatIsWrong) {
       {R"({"model": "x"})", "num_speculative_tokens is missing"},
       {R"({"num_speculative_tokens": 3, "prompt_lookup_mim": 1})", "prompt_lookup_mim"}};
   for (const auto& [text, words] : cases) {
-    SpeculationConfig c;
-    std::string model;
+    proto::DraftingConfig c;
     try {
-      read_speculation(text, c, model);
+      read_speculation(text, c);
       ADD_FAILURE() << text;
     } catch (const InputError& e) {
       EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();

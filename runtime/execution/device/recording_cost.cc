@@ -16,12 +16,14 @@ constexpr size_t kOfGroup = size_t{2} << 20;
 
 RecordingCost cost_of_recordings(Context& ctx, Model& model, const EngineConfig& config,
                                  std::span<const int> sizes, int ranks) {
-  if (ctx.on_cpu() || config.enforce_eager) return {};
+  if (ctx.on_cpu() || config.loading().enforce_eager()) return {};
   if (sizes.empty()) return {0, kLater};
   if (ranks > 1) return {sizes.size() * kOfGroup, kLater};
-  KvCachePools pools(ctx, model.kv_cache_spec(), config.block_size, /*num_device_blocks=*/1,
+  KvCachePools pools(ctx, model.kv_cache_spec(), config.cache().block_size(),
+                     /*num_device_blocks=*/1,
                      /*num_host_blocks=*/0);
-  DeviceDecoder decoder(ctx, model, config.block_size, /*record=*/true, config.max_num_seqs);
+  DeviceDecoder decoder(ctx, model, config.cache().block_size(), /*record=*/true,
+                        config.scheduling().max_num_seqs());
   const auto first = decoder.prepare_decoding(sizes.front(), pools.device());
   RecordingCost cost{first.bytes, kLater};
   if (sizes.size() > 1) {

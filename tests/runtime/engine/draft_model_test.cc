@@ -22,9 +22,10 @@ using testing::RandomRequests;
 using testing::run_all;
 
 EngineConfig drafting(EngineConfig config, const std::filesystem::path& draft, int num_tokens) {
-  config.draft_model = draft;
-  config.speculation.num_tokens = num_tokens;
-  config.speculation.draft_cost = 0.02;  // it costs as much as the model, of which nothing is seen
+  config.mutable_drafting()->set_draft_model(draft.string());
+  config.mutable_drafting()->set_num_speculative_tokens(num_tokens);
+  config.mutable_drafting()->set_draft_cost(
+      0.02);  // it costs as much as the model, of which nothing is seen
   return config;
 }
 
@@ -54,7 +55,7 @@ DraftCheckpoint with_another_decoder() {
 
 TEST(DraftModel, ThatIsTheModelIsAlwaysRight) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  LLMEngine engine(drafting(config, config.model, 4));
+  LLMEngine engine(drafting(config, config.loading().model(), 4));
   const json prompt = {{"encoder_prompt", {{"prompt_token_ids", {0, 7, 8, 9, 2}}}}};
   const json params = {{"max_tokens", 41}, {"ignore_eos", true}, {"no_repeat_ngram_size", 2}};
   engine.add_request("r", prompt, params);
@@ -68,7 +69,7 @@ TEST(DraftModel, ThatIsTheModelIsAlwaysRight) {
 
 TEST(DraftModel, DrawsWhatTheModelDraws) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  LLMEngine engine(drafting(config, config.model, 4));
+  LLMEngine engine(drafting(config, config.loading().model(), 4));
   const json prompt = {{"encoder_prompt", {{"prompt_token_ids", {0, 7, 8, 9, 2}}}}};
   for (int i = 0; i < 3; ++i)
     engine.add_request(
@@ -88,19 +89,22 @@ TEST_P(DraftModels, NothingElseChanges) {
   test::TempDir draft;
   kinds[GetParam()].write("bart-tiny", draft);
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.threads = 2;
+  config.mutable_loading()->set_threads(2);
   LLMEngine plain(config);
   std::mt19937_64 rng(9);
   int64_t drafted = 0, accepted = 0, preempted = 0;
   for (int round = 0; round < 8; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     EngineConfig other = drafting(config, draft.path(), 1 + static_cast<int>(rng() % 6));
-    other.block_size = round % 3 == 0 ? 1 : 4;
-    other.max_num_batched_tokens = round % 2 == 0 ? 2048 : 40;
-    if (round % 4 == 1) other.num_gpu_blocks_override = 48;
-    other.max_num_seqs = round % 4 == 3 ? 256 : 4;  // few: drafts are worth more
-    if (round % 4 == 1) other.max_num_seqs = 12;    // more than there are blocks for
-    other.preemption = round % 8 == 1 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
+    other.mutable_cache()->set_block_size(round % 3 == 0 ? 1 : 4);
+    other.mutable_scheduling()->set_max_num_batched_tokens(round % 2 == 0 ? 2048 : 40);
+    if (round % 4 == 1) other.mutable_cache()->set_num_gpu_blocks_override(48);
+    other.mutable_scheduling()->set_max_num_seqs(round % 4 == 3 ? 256
+                                                                : 4);  // few: drafts are worth more
+    if (round % 4 == 1)
+      other.mutable_scheduling()->set_max_num_seqs(12);  // more than there are blocks for
+    other.mutable_scheduling()->set_preemption_mode(testing::preemption_name(
+        round % 8 == 1 ? PreemptionMode::kSwap : PreemptionMode::kRecompute));
     LLMEngine engine(other);
     RandomRequests requests(rng(), engine.model_config().vocab_size);
     std::vector<Asked> all;
@@ -122,17 +126,17 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DraftModels, ::testing::Range(0, 4));
 TEST(DraftModel, TokensAreHuggingFaces) {
   for (const char* checkpoint : {"bart-odd-heads", "marian-tiny", "t5-tiny"}) {
     EngineConfig config = testing::golden_config(checkpoint);
-    config.threads = 2;
-    config.max_num_seqs = 6;
-    testing::expect_goldens(drafting(config, config.model, 5), checkpoint, 3, 12);
+    config.mutable_loading()->set_threads(2);
+    config.mutable_scheduling()->set_max_num_seqs(6);
+    testing::expect_goldens(drafting(config, config.loading().model(), 5), checkpoint, 3, 12);
   }
 }
 
 // Keys and values of the draft model that caches keep, or lack, cost or save steps alone.
 TEST(DraftModel, GoesOnFromWhatIsCached) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.block_size = 2;
-  LLMEngine engine(drafting(config, config.model, 4));
+  config.mutable_cache()->set_block_size(2);
+  LLMEngine engine(drafting(config, config.loading().model(), 4));
   const json prompt = {{"encoder_prompt", {{"prompt_token_ids", {0, 7, 8, 9, 2}}}},
                        {"decoder_prompt", {{"prompt_token_ids", {2, 0, 11, 12, 13, 14}}}}};
   const json params = {{"max_tokens", 20}, {"ignore_eos", true}, {"no_repeat_ngram_size", 2}};
@@ -196,20 +200,20 @@ TEST(DraftModelRefusals, AnotherTokenizer) {
 
 TEST(DraftModelRefusals, NoDrafts) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.draft_model = config.model;
-  EXPECT_THROW(config.check(), InputError);
+  config.mutable_drafting()->set_draft_model(config.loading().model());
+  EXPECT_THROW(check_config(config), InputError);
 }
 
 // Both models' keys and values are in what the pool may take.
 TEST(DraftModel, TakesItsShareOfTheCache) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.kv_cache_memory = size_t{1} << 20;
-  config.max_num_seqs = 256;
+  config.mutable_cache()->set_kv_cache_memory(size_t{1} << 20);
+  config.mutable_scheduling()->set_max_num_seqs(256);
   const auto blocks = [](const EngineConfig& c) {
     return LLMEngine(c).scheduler().block_manager().device().num_total();
   };
   const int alone = blocks(config);
-  EXPECT_EQ(blocks(drafting(config, config.model, 2)), alone / 2);
+  EXPECT_EQ(blocks(drafting(config, config.loading().model(), 2)), alone / 2);
 }
 
 }  // namespace

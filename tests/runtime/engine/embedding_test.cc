@@ -49,8 +49,8 @@ TEST_P(EmbeddingGoldens, AgreeWithHuggingFace) {
   const auto generated = testing::generated_cases(GetParam());
   for (const int budget : {2048, 5}) {
     EngineConfig config = testing::golden_config(GetParam());
-    config.max_num_batched_tokens = budget;
-    config.block_size = budget == 5 ? 2 : 16;
+    config.mutable_scheduling()->set_max_num_batched_tokens(budget);
+    config.mutable_cache()->set_block_size(budget == 5 ? 2 : 16);
     LLMEngine engine(config);
     std::map<std::string, std::vector<double>> expected;
     std::map<std::string, json> tokens;
@@ -111,9 +111,9 @@ TEST(Embeddings, DoNotDependOnTheBatch) {
   const auto one_in = [&](int n) { return std::uniform_int_distribution(1, n)(rng) == 1; };
   for (int trial = 0; trial < 10; ++trial) {
     EngineConfig config = testing::golden_config("bart-tiny");
-    config.block_size = 4;
-    config.num_gpu_blocks_override = 60;
-    config.max_num_batched_tokens = one_in(2) ? 64 : 200;
+    config.mutable_cache()->set_block_size(4);
+    config.mutable_cache()->set_num_gpu_blocks_override(60);
+    config.mutable_scheduling()->set_max_num_batched_tokens(one_in(2) ? 64 : 200);
     LLMEngine engine(config);
     std::map<std::string, std::string> expected;
     int steps = 0, next = 0;
@@ -148,8 +148,8 @@ TEST(Embeddings, NeedNoBlocks) {
       std::max_element(cases.begin(), cases.end(),
                        [](const auto& a, const auto& b) { return a.ids.size() < b.ids.size(); });
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.block_size = 4;
-  config.num_gpu_blocks_override = 2;
+  config.mutable_cache()->set_block_size(4);
+  config.mutable_cache()->set_num_gpu_blocks_override(2);
   LLMEngine engine(config);
   EXPECT_THROW(engine.add_request("text", {{"encoder_prompt", ids(longest->ids)}}, json::object()),
                InputError);

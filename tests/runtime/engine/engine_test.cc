@@ -25,7 +25,7 @@ constexpr int kTrials = 1000;
 
 EngineConfig config_for(const std::string& checkpoint) {
   EngineConfig config = testing::golden_config(checkpoint);
-  config.threads = 2;
+  config.mutable_loading()->set_threads(2);
   return config;
 }
 
@@ -102,9 +102,9 @@ TEST_P(EngineGoldens, OneByOne) {
 
 TEST_P(EngineGoldens, CutAsFineAsTheRulesAllow) {
   EngineConfig config = config_for(GetParam());
-  config.max_num_batched_tokens = 1;
-  config.max_num_seqs = 3;
-  config.block_size = 1;
+  config.mutable_scheduling()->set_max_num_batched_tokens(1);
+  config.mutable_scheduling()->set_max_num_seqs(3);
+  config.mutable_cache()->set_block_size(1);
   LLMEngine engine(config);
   expect_goldens(engine, single_sequence_cases(GetParam()), 4);
 }
@@ -115,10 +115,11 @@ TEST_P(EngineGoldens, CacheSoSmallThatGroupsArePreempted) {
     const int block_size = i % 4 < 2 ? 2 : 16;
     const bool caches = i >= 4;
     EngineConfig config = config_for(GetParam());
-    config.block_size = block_size;
-    config.preemption = mode;
-    config.enable_encoder_cache = config.enable_prefix_caching = caches;
-    config.num_gpu_blocks_override = few_blocks(GetParam(), block_size);
+    config.mutable_cache()->set_block_size(block_size);
+    config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(mode));
+    config.mutable_cache()->set_enable_encoder_cache(caches);
+    config.mutable_cache()->set_enable_prefix_caching(caches);
+    config.mutable_cache()->set_num_gpu_blocks_override(few_blocks(GetParam(), block_size));
     LLMEngine engine(config);
     expect_goldens(engine, single_sequence_cases(GetParam()), 5);
     // What is shared may leave room enough.
@@ -131,8 +132,9 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
   const auto cases = single_sequence_cases(GetParam());
   for (const bool enabled : {false, true}) {
     EngineConfig config = config_for(GetParam());
-    config.block_size = 2;
-    config.enable_encoder_cache = config.enable_prefix_caching = enabled;
+    config.mutable_cache()->set_block_size(2);
+    config.mutable_cache()->set_enable_encoder_cache(enabled);
+    config.mutable_cache()->set_enable_prefix_caching(enabled);
     LLMEngine engine(config);
     const CacheStats& stats = engine.scheduler().block_manager().cache_stats();
     expect_goldens(engine, cases, 6);
@@ -142,8 +144,9 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
               enabled ? static_cast<int64_t>(cases.size()) : 0);
   }
   EngineConfig config = config_for(GetParam());
-  config.block_size = 2;
-  config.num_gpu_blocks_override = few_blocks(GetParam(), config.block_size);
+  config.mutable_cache()->set_block_size(2);
+  config.mutable_cache()->set_num_gpu_blocks_override(
+      few_blocks(GetParam(), config.cache().block_size()));
   LLMEngine engine(config);
   for (const uint64_t seed : {8, 9}) expect_goldens(engine, cases, seed);
   EXPECT_GT(engine.scheduler().block_manager().cache_stats().evicted_blocks, 0);
@@ -187,7 +190,7 @@ TEST(BatchInvariance, SameTokensAloneAndAmongSixtyThreeOthers) {
   SCOPED_TRACE("TANDEM_SEED=" + std::to_string(seed));
   std::mt19937_64 rng(seed);
   EngineConfig config = config_for("bart-odd-heads");
-  config.max_num_batched_tokens = 256;
+  config.mutable_scheduling()->set_max_num_batched_tokens(256);
   LLMEngine alone(config), together(config);
   std::vector<RandomRequest> pool;
   std::vector<std::vector<int>> expected;
@@ -293,9 +296,10 @@ TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
 // A decoder prompt that others had, whole or in part, and what an earlier request generated.
 TEST(Engine, PrefixesThatAreFoundChangeNothing) {
   EngineConfig config = config_for("bart-tiny");
-  config.block_size = 2;
+  config.mutable_cache()->set_block_size(2);
   LLMEngine cached(config);
-  config.enable_prefix_caching = config.enable_encoder_cache = false;
+  config.mutable_cache()->set_enable_encoder_cache(false);
+  config.mutable_cache()->set_enable_prefix_caching(false);
   LLMEngine plain(config);
   const json params = {{"max_tokens", 6}, {"ignore_eos", true}};
   int64_t found = 0;
@@ -319,7 +323,7 @@ TEST(Engine, PrefixesThatAreFoundChangeNothing) {
 
 TEST(Engine, SmallerPrioritiesGoFirst) {
   EngineConfig config = config_for("bart-tiny");
-  config.max_num_seqs = 1;
+  config.mutable_scheduling()->set_max_num_seqs(1);
   LLMEngine engine(config);
   const std::vector<std::pair<std::string, int>> requests = {
       {"later", 1}, {"second", 0}, {"third", 0}, {"first", -1}};

@@ -102,7 +102,7 @@ void expect_same(const std::map<std::string, Answer>& got,
 
 EngineConfig frames_config(const testing::FramesCheckpoint& checkpoint) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.model = checkpoint.path();
+  config.mutable_loading()->set_model(checkpoint.path().string());
   return config;
 }
 
@@ -147,11 +147,12 @@ TEST_F(Frames, AlsoWithSmallPoolsAndBudgets) {
     for (const bool caches : {true, false}) {
       SCOPED_TRACE(::testing::Message() << static_cast<int>(mode) << ", caches " << caches);
       EngineConfig config = frames_config(checkpoint_);
-      config.block_size = 4;
-      config.num_gpu_blocks_override = 30;
-      config.max_num_batched_tokens = 30;
-      config.preemption = mode;
-      config.enable_encoder_cache = config.enable_prefix_caching = caches;
+      config.mutable_cache()->set_block_size(4);
+      config.mutable_cache()->set_num_gpu_blocks_override(30);
+      config.mutable_scheduling()->set_max_num_batched_tokens(30);
+      config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(mode));
+      config.mutable_cache()->set_enable_encoder_cache(caches);
+      config.mutable_cache()->set_enable_prefix_caching(caches);
       LLMEngine engine(config);
       expect_same(of_frames_together(engine), want);
       EXPECT_GT(engine.scheduler().num_preemptions(), 0);
@@ -178,7 +179,8 @@ TEST_F(Frames, AnyNumbers) {
   std::map<std::string, Answer> alone;
   for (size_t i = 0; i < inputs.size(); ++i) {
     EngineConfig config = frames_config(checkpoint_);
-    config.enable_encoder_cache = config.enable_prefix_caching = false;
+    config.mutable_cache()->set_enable_encoder_cache(false);
+    config.mutable_cache()->set_enable_prefix_caching(false);
     LLMEngine engine(config);
     add(engine, std::to_string(i), prompt_of(inputs[i]), greedy);
     alone.merge(run(engine));

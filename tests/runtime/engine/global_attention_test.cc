@@ -83,7 +83,7 @@ class GlobalAttentionOfRequests : public ::testing::Test {
  protected:
   EngineConfig config() {
     EngineConfig config = testing::golden_config("bart-tiny");
-    config.model = files_.path();
+    config.mutable_loading()->set_model(files_.path().string());
     return config;
   }
   std::map<std::string, Answer> together(LLMEngine& engine) {
@@ -128,10 +128,10 @@ TEST_F(GlobalAttentionOfRequests, AlsoWithSmallPoolsAndBudgets) {
   const auto want = alone();
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
     EngineConfig small = config();
-    small.block_size = 4;
-    small.num_gpu_blocks_override = 16;
-    small.max_num_batched_tokens = 20;
-    small.preemption = mode;
+    small.mutable_cache()->set_block_size(4);
+    small.mutable_cache()->set_num_gpu_blocks_override(16);
+    small.mutable_scheduling()->set_max_num_batched_tokens(20);
+    small.mutable_scheduling()->set_preemption_mode(testing::preemption_name(mode));
     LLMEngine engine(small);
     EXPECT_EQ(together(engine), want);
   }

@@ -26,9 +26,9 @@ constexpr size_t kCases = 12;  // of a checkpoint
 
 EngineConfig config_of(const std::string& checkpoint, DType dtype, bool i8 = true) {
   EngineConfig config = testing::golden_config(checkpoint);
-  config.dtype = dtype;
-  config.block_size = 4;
-  if (i8) config.kv_cache_dtype = DType::kI8;
+  config.mutable_loading()->set_dtype(name_of(dtype));
+  config.mutable_cache()->set_block_size(4);
+  if (i8) config.mutable_cache()->set_kv_cache_dtype("int8");
   return config;
 }
 
@@ -47,9 +47,10 @@ TEST_P(KvCacheI8, ResultsDoNotDependOnTheBatch) {
     const Results expected = testing::one_by_one(config, cases);
     EXPECT_NE(together(config_of(GetParam(), dtype, false), cases, seed), expected)
         << "the whole cache under another name";
-    config.threads = 3;
-    config.block_size = 16;
-    config.max_num_seqs = 12;  // fewer than the cases ask for, and enough for the most beams
+    config.mutable_loading()->set_threads(3);
+    config.mutable_cache()->set_block_size(16);
+    config.mutable_scheduling()->set_max_num_seqs(
+        12);  // fewer than the cases ask for, and enough for the most beams
     EXPECT_EQ(together(config, cases, seed), expected);
   }
 }
@@ -69,10 +70,11 @@ TEST(KvCacheI8Cases, FewBlocksAndDraftsChangeNothing) {
     for (int round = 0; round < 6; ++round) {
       SCOPED_TRACE(name_of(dtype) + (" round " + std::to_string(round)));
       EngineConfig few = config_of("bart-tiny", dtype);
-      few.num_gpu_blocks_override = 64;
-      few.preemption = round % 2 == 0 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
-      few.max_num_batched_tokens = round < 2 ? 2048 : 40;
-      few.speculation.num_tokens = round < 2 ? 0 : round;
+      few.mutable_cache()->set_num_gpu_blocks_override(64);
+      few.mutable_scheduling()->set_preemption_mode(testing::preemption_name(
+          round % 2 == 0 ? PreemptionMode::kSwap : PreemptionMode::kRecompute));
+      few.mutable_scheduling()->set_max_num_batched_tokens(round < 2 ? 2048 : 40);
+      few.mutable_drafting()->set_num_speculative_tokens(round < 2 ? 0 : round);
       LLMEngine engine(few);
       RandomRequests requests(rng(), engine.model_config().vocab_size);
       std::vector<Asked> all;
@@ -90,9 +92,9 @@ TEST(KvCacheI8Cases, FewBlocksAndDraftsChangeNothing) {
 TEST(KvCacheI8Cases, DraftModelsHaveThemToo) {
   const EngineConfig config = config_of("bart-tiny", DType::kI8);
   EngineConfig drafting = config;
-  drafting.draft_model = config.model;
-  drafting.speculation.num_tokens = 4;
-  drafting.speculation.draft_cost = 0.02;
+  drafting.mutable_drafting()->set_draft_model(config.loading().model());
+  drafting.mutable_drafting()->set_num_speculative_tokens(4);
+  drafting.mutable_drafting()->set_draft_cost(0.02);
   LLMEngine plain(config), engine(drafting);
   RandomRequests requests(3, engine.model_config().vocab_size);
   std::vector<Asked> all;

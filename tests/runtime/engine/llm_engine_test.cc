@@ -67,8 +67,8 @@ TEST(LLMEngine, TellsEachTokenOnce) {
 // The shell refuses what the core or the scheduler refuse, and is as it was.
 TEST(LLMEngine, RefusesWithoutATrace) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.num_gpu_blocks_override = 4;
-  config.block_size = 4;
+  config.mutable_cache()->set_num_gpu_blocks_override(4);
+  config.mutable_cache()->set_block_size(4);
   LLMEngine engine(config);
   engine.add_request("a", "text", {{"max_tokens", 2}});
   EXPECT_THROW(engine.add_request("a", "text", {{"max_tokens", 2}}), InputError);

@@ -137,7 +137,7 @@ TEST_F(LocalEngineTest, SaysHowItIs) {
   EngineStatus status = engine->status();
   EXPECT_TRUE(status.ready);
   EXPECT_FALSE(status.draining);
-  EXPECT_EQ(status.info.model(), testing::golden_config("bart-tiny").model.string());
+  EXPECT_EQ(status.info.model(), testing::golden_config("bart-tiny").loading().model());
   EXPECT_EQ(status.info.dtype(), "float32");
   ASSERT_EQ(status.info.replicas_size(), 1);
   EXPECT_TRUE(status.info.replicas(0).up());
@@ -218,10 +218,10 @@ TEST_F(LocalEngineTest, AWholeOutput) {
 
 TEST(LocalEngine, SaysWhatIsWrongWithItsModel) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.model = "/nonexistent";
+  config.mutable_loading()->set_model("/nonexistent");
   EXPECT_INPUT_ERROR(LocalEngine{config}, "/nonexistent");
   config = testing::golden_config("bart-tiny");
-  config.block_size = 0;
+  config.mutable_cache()->set_block_size(0);
   EXPECT_INPUT_ERROR(LocalEngine{config}, "--block-size");
 }
 

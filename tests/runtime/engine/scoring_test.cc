@@ -74,8 +74,8 @@ class ScoringGoldens : public ::testing::TestWithParam<const char*> {};
 TEST_P(ScoringGoldens, AgreeWithHuggingFace) {
   for (const int budget : {2048, 5}) {
     EngineConfig config = testing::golden_config(GetParam());
-    config.max_num_batched_tokens = budget;
-    config.block_size = budget == 5 ? 2 : 16;
+    config.mutable_scheduling()->set_max_num_batched_tokens(budget);
+    config.mutable_cache()->set_block_size(budget == 5 ? 2 : 16);
     LLMEngine engine(config);
     const json golden = testing::load_golden(GetParam());
     std::map<std::string, std::vector<double>> expected;

@@ -21,7 +21,7 @@ using testing::RandomRequests;
 using testing::run_all;
 
 EngineConfig drafting(EngineConfig config, int num_tokens) {
-  config.speculation.num_tokens = num_tokens;
+  config.mutable_drafting()->set_num_speculative_tokens(num_tokens);
   return config;
 }
 
@@ -30,11 +30,11 @@ class SpeculationGoldens : public ::testing::TestWithParam<const char*> {};
 TEST_P(SpeculationGoldens, TokensAreHuggingFaces) {
   for (const int num_tokens : {1, 7}) {
     EngineConfig config = drafting(testing::golden_config(GetParam()), num_tokens);
-    config.threads = 2;
+    config.mutable_loading()->set_threads(2);
     testing::expect_goldens(config, GetParam(), 11);
-    config.block_size = 1;
-    config.max_num_seqs = 16;
-    config.max_num_batched_tokens = 16 + num_tokens;
+    config.mutable_cache()->set_block_size(1);
+    config.mutable_scheduling()->set_max_num_seqs(16);
+    config.mutable_scheduling()->set_max_num_batched_tokens(16 + num_tokens);
     testing::expect_goldens(config, GetParam(), 12);
   }
 }
@@ -52,18 +52,19 @@ class Speculation : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Speculation, NothingElseChanges) {
   EngineConfig config = testing::golden_config(GetParam());
-  config.threads = 2;
+  config.mutable_loading()->set_threads(2);
   LLMEngine plain(config);
   std::mt19937_64 rng(5);
   int64_t accepted = 0, wrong = 0, preempted = 0;
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     EngineConfig other = drafting(config, 1 + static_cast<int>(rng() % 8));
-    other.speculation.lookup_min = 1 + static_cast<int>(rng() % 2);
-    other.block_size = round % 3 == 0 ? 1 : 4;
-    other.max_num_batched_tokens = round % 2 == 0 ? 2048 : 40;
-    if (round % 4 == 1) other.num_gpu_blocks_override = 64;
-    other.preemption = round % 8 == 1 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
+    other.mutable_drafting()->set_prompt_lookup_min(1 + static_cast<int>(rng() % 2));
+    other.mutable_cache()->set_block_size(round % 3 == 0 ? 1 : 4);
+    other.mutable_scheduling()->set_max_num_batched_tokens(round % 2 == 0 ? 2048 : 40);
+    if (round % 4 == 1) other.mutable_cache()->set_num_gpu_blocks_override(64);
+    other.mutable_scheduling()->set_preemption_mode(testing::preemption_name(
+        round % 8 == 1 ? PreemptionMode::kSwap : PreemptionMode::kRecompute));
     LLMEngine engine(other);
     RandomRequests requests(rng(), engine.model_config().vocab_size);
     std::vector<Asked> all;
@@ -93,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, Speculation,
 // A stop string that ends within tokens that came together.
 TEST(SpeculationCases, StopStringsEndWhereTheyDid) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.max_num_seqs = 2;  // few: drafts are worth more
+  config.mutable_scheduling()->set_max_num_seqs(2);  // few: drafts are worth more
   LLMEngine plain(config), engine(drafting(config, 8));
   RandomRequests requests(3, engine.model_config().vocab_size);
   std::vector<Asked> all;

@@ -252,7 +252,7 @@ class Speech : public ::testing::Test {
   Speech() : model_(2) { model_.write(dir_); }
   EngineConfig config() const {
     EngineConfig out = testing::golden_config("bart-tiny");
-    out.model = dir_.path();
+    out.mutable_loading()->set_model(dir_.path().string());
     return out;
   }
   test::TempDir dir_;
@@ -285,9 +285,10 @@ TEST_F(Speech, ADraftModelChangesNoToken) {
     test::TempDir draft;
     if (!same) PlainModel(7).write(draft);
     EngineConfig drafting = config();
-    drafting.draft_model = same ? dir_.path() : draft.path();
-    drafting.speculation = {.num_tokens = 3, .draft_cost = 0.02};
-    drafting.max_num_seqs = 2;
+    drafting.mutable_drafting()->set_draft_model((same ? dir_.path() : draft.path()).string());
+    drafting.mutable_drafting()->set_num_speculative_tokens(3);
+    drafting.mutable_drafting()->set_draft_cost(0.02);
+    drafting.mutable_scheduling()->set_max_num_seqs(2);
     LLMEngine engine(drafting);
     std::mt19937 random(5);
     std::map<std::string, Ids> want;

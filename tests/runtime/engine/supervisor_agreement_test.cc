@@ -30,7 +30,7 @@ template <class Fill>
 CacheSize agreed(const Fill& fill_report) {
   SupervisorConfig config;
   config.size = 2;
-  config.setup.set_model("model");
+  config.setup.mutable_config()->mutable_loading()->set_model("model");
   Outbox outbox;
   SupervisorCore core(config, outbox);
   core.start(0);

@@ -24,7 +24,7 @@ TEST_F(SupervisorCoreTest, FromTheLaunchToTheFirstStep) {
   EXPECT_THAT(heard(), IsEmpty());  // loading begins with a meeting of all
   hello(0);
   EXPECT_THAT(heard(), ElementsAre("setup 0", "setup 1"));
-  EXPECT_EQ(last.setup().model(), "model");
+  EXPECT_EQ(last.setup().config().loading().model(), "model");
   EXPECT_EQ(last.setup().rank(), 1);
   EXPECT_EQ(last.setup().size(), 2);
   auto r = report(0);

@@ -24,7 +24,7 @@ class SupervisorCoreTest : public testing::Test, public SupervisorOutbox {
     config.stop_timeout = 2;
     config.first_backoff = 1;
     config.max_backoff = 4;
-    config.setup.set_model("model");
+    config.setup.mutable_config()->mutable_loading()->set_model("model");
   }
 
   void launch(int replica, uint64_t generation) override {

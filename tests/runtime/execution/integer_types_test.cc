@@ -22,8 +22,8 @@ using testing::together;
 
 EngineConfig config_for(const std::string& checkpoint, DType dtype) {
   EngineConfig config = testing::golden_config(checkpoint);
-  config.dtype = dtype;
-  config.block_size = 4;
+  config.mutable_loading()->set_dtype(name_of(dtype));
+  config.mutable_cache()->set_block_size(4);
   return config;
 }
 
@@ -40,10 +40,11 @@ TEST_P(IntegerTypes, ResultsDoNotDependOnTheBatch) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   EXPECT_EQ(together(config_, cases, seed), alone);
-  config_.threads = 3;
-  config_.block_size = 16;
-  config_.max_num_batched_tokens = 128;
-  config_.enable_encoder_cache = config_.enable_prefix_caching = false;
+  config_.mutable_loading()->set_threads(3);
+  config_.mutable_cache()->set_block_size(16);
+  config_.mutable_scheduling()->set_max_num_batched_tokens(128);
+  config_.mutable_cache()->set_enable_encoder_cache(false);
+  config_.mutable_cache()->set_enable_prefix_caching(false);
   EXPECT_EQ(together(config_, cases, seed + 1), alone);
 }
 
@@ -71,21 +72,22 @@ INSTANTIATE_TEST_SUITE_P(Goldens, IntegerTypes,
 
 TEST(IntegerTypesWorker, SaysTheTypeOfKeysAndValues) {
   EngineConfig config = config_for("bart-tiny", DType::kI8);
-  EXPECT_FALSE(setup_for(config, DType::kI8).has_kv_cache_dtype());
-  config.kv_cache_dtype = DType::kI8;
+  EXPECT_EQ(setup_for(config, DType::kI8).config().loading().dtype(), "int8");
+  config.mutable_cache()->set_kv_cache_dtype("int8");
   proto::WorkerSetup setup = setup_for(config, DType::kI8);
   setup.set_size(1);
   const auto worker = [] {
     return make_model_worker([](const proto::WorkerSetup&) { return make_local_communicator(); });
   };
-  config.kv_cache_dtype.reset();
+  config.mutable_cache()->clear_kv_cache_dtype();
   proto::WorkerSetup bf16 = setup_for(config, DType::kI8);
-  for (proto::WorkerSetup* s : {&setup, &bf16}) s->set_size(1), s->set_kv_cache_memory(1 << 20);
+  for (proto::WorkerSetup* s : {&setup, &bf16})
+    s->set_size(1), s->mutable_config()->mutable_cache()->set_kv_cache_memory(1 << 20);
   EXPECT_GT(worker()->load(setup, {}).num_device_blocks(),
             worker()->load(bf16, {}).num_device_blocks());
   for (const auto& [name, words] : std::map<std::string, std::string>{
-           {"int3", "int8 or float8_e4m3"}, {"float8_e4m3", "fp8 needs a GPU"}}) {
-    setup.set_kv_cache_dtype(name);
+           {"int3", "auto, int8, fp8, fp8_e4m3"}, {"fp8", "fp8 needs a GPU"}}) {
+    setup.mutable_config()->mutable_cache()->set_kv_cache_dtype(name);
     try {
       worker()->load(setup, {});
       FAIL();
@@ -101,16 +103,16 @@ TEST(IntegerTypesWorker, LoadsByTheNameOfTheType) {
   };
   for (const DType type : {DType::kI8, DType::kI4}) {
     proto::WorkerSetup setup = setup_for(config_for("bart-tiny", type), type);
-    EXPECT_EQ(setup.dtype(), name_of(type));
+    EXPECT_EQ(setup.config().loading().dtype(), name_of(type));
     setup.set_size(1);
     EXPECT_GT(worker()->load(setup, {}).num_device_blocks(), 0);
-    setup.set_dtype("int3");
+    setup.mutable_config()->mutable_loading()->set_dtype("int3");
     try {
       worker()->load(setup, {});
       FAIL();
     } catch (const InputError& e) {
-      EXPECT_EQ(e.param(), "setup.dtype");
-      EXPECT_NE(std::string(e.what()).find("float32, float16, bfloat16, int8 or int4"),
+      EXPECT_EQ(e.param(), "--dtype");
+      EXPECT_NE(std::string(e.what()).find("float32, float16, half, bfloat16, int8, int4"),
                 std::string::npos);
     }
   }

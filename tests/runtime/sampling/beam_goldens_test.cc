@@ -18,7 +18,7 @@ class BeamGoldens : public ::testing::TestWithParam<const char*> {};
 TEST_P(BeamGoldens, AmongTheOthers) {
   for (const int block_size : {1, 2, 16, 32}) {
     EngineConfig config = testing::golden_config(GetParam());
-    config.block_size = block_size;
+    config.mutable_cache()->set_block_size(block_size);
     testing::expect_goldens(config, GetParam(), static_cast<uint32_t>(block_size));
   }
 }
@@ -26,16 +26,16 @@ TEST_P(BeamGoldens, AmongTheOthers) {
 TEST_P(BeamGoldens, Preempted) {
   for (const auto mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
     EngineConfig config = testing::golden_config(GetParam());
-    config.block_size = 4;
-    config.preemption = mode;
-    config.num_gpu_blocks_override = 80;
+    config.mutable_cache()->set_block_size(4);
+    config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(mode));
+    config.mutable_cache()->set_num_gpu_blocks_override(80);
     testing::expect_goldens(config, GetParam(), 3);
   }
 }
 
 TEST_P(BeamGoldens, FewTokensAStep) {
   EngineConfig config = testing::golden_config(GetParam());
-  config.max_num_batched_tokens = 8;
+  config.mutable_scheduling()->set_max_num_batched_tokens(8);
   testing::expect_goldens(config, GetParam(), 4);
 }
 

@@ -73,14 +73,14 @@ TEST(Seeds, DetermineTheResultWhateverElseRuns) {
   std::map<std::string, EngineConfig> configs;
   configs["together"] = testing::golden_config("bart-odd-heads");
   configs["chunked"] = testing::golden_config("bart-odd-heads");
-  configs["chunked"].max_num_batched_tokens = 7;
-  configs["chunked"].block_size = 4;
+  configs["chunked"].mutable_scheduling()->set_max_num_batched_tokens(7);
+  configs["chunked"].mutable_cache()->set_block_size(4);
   for (const auto mode : {PreemptionMode::kSwap, PreemptionMode::kRecompute}) {
     EngineConfig& config = configs[mode == PreemptionMode::kSwap ? "swapped" : "recomputed"];
     config = testing::golden_config("bart-odd-heads");
-    config.block_size = 2;
-    config.num_gpu_blocks_override = 90;
-    config.preemption = mode;
+    config.mutable_cache()->set_block_size(2);
+    config.mutable_cache()->set_num_gpu_blocks_override(90);
+    config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(mode));
   }
   for (const auto& [name, config] : configs) {
     SCOPED_TRACE(name);

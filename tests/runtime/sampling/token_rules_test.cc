@@ -149,9 +149,10 @@ TEST(TokenRules, DoNotDependOnTheBatch) {
   Outputs alone;
   for (int setting = 0; setting < 4; ++setting) {
     EngineConfig config = testing::golden_config("bart-tiny");
-    config.block_size = 2;
-    if (setting >= 2) config.num_gpu_blocks_override = 60;
-    config.preemption = setting == 2 ? PreemptionMode::kRecompute : PreemptionMode::kSwap;
+    config.mutable_cache()->set_block_size(2);
+    if (setting >= 2) config.mutable_cache()->set_num_gpu_blocks_override(60);
+    config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(
+        setting == 2 ? PreemptionMode::kRecompute : PreemptionMode::kSwap));
     LLMEngine engine(config);
     Outputs out;
     for (int i = 0; i < 24; ++i) {

@@ -22,9 +22,9 @@ inline proto::Prompt sound_prompt(std::string file, const proto::SpeechParams& p
 
 inline EngineConfig speech_config(const std::filesystem::path& model) {
   EngineConfig out = golden_config("bart-tiny");
-  out.model = model;
-  out.kv_cache_memory = size_t{16} << 20;
-  out.swap_space = size_t{4} << 20;
+  out.mutable_loading()->set_model(model.string());
+  out.mutable_cache()->set_kv_cache_memory(size_t{16} << 20);
+  out.mutable_cache()->set_swap_space(size_t{4} << 20);
   return out;
 }
 

@@ -9,28 +9,38 @@
 
 namespace tandem::testing {
 
+// As the flag has it.
+inline const char* preemption_name(PreemptionMode mode) {
+  switch (mode) {
+    case PreemptionMode::kAuto: return "auto";
+    case PreemptionMode::kRecompute: return "recompute";
+    case PreemptionMode::kSwap: return "swap";
+  }
+  return "";
+}
+
 // fp32 on one thread, with memory for a few requests.
 inline EngineConfig golden_config(const std::string& checkpoint) {
   EngineConfig config;
-  config.model = golden_dir(checkpoint);
-  config.dtype = DType::kF32;
-  config.threads = 1;
-  config.kv_cache_memory = size_t{64} << 20;
-  config.swap_space = size_t{16} << 20;
-  config.seed = 1;
-  config.cudagraph_capture_sizes.emplace();  // nothing is recorded at start
+  config.mutable_loading()->set_model(golden_dir(checkpoint).string());
+  config.mutable_loading()->set_dtype(name_of(DType::kF32));
+  config.mutable_loading()->set_threads(1);
+  config.mutable_cache()->set_kv_cache_memory(size_t{64} << 20);
+  config.mutable_cache()->set_swap_space(size_t{16} << 20);
+  config.set_seed(1);
+  config.mutable_loading()->add_cudagraph_capture_sizes(0);  // nothing is recorded at start
   return config;
 }
 
 // fp32 on one thread, with few small blocks.
 inline EngineConfig small_config(const std::filesystem::path& model) {
   EngineConfig config;
-  config.model = model;
-  config.dtype = DType::kF32;
-  config.block_size = 4;
-  config.num_gpu_blocks_override = 64;
-  config.threads = 1;
-  config.cudagraph_capture_sizes.emplace();
+  config.mutable_loading()->set_model(model.string());
+  config.mutable_loading()->set_dtype(name_of(DType::kF32));
+  config.mutable_cache()->set_block_size(4);
+  config.mutable_cache()->set_num_gpu_blocks_override(64);
+  config.mutable_loading()->set_threads(1);
+  config.mutable_loading()->add_cudagraph_capture_sizes(0);
   return config;
 }
 

@@ -47,7 +47,7 @@ inline void finish_cases(LLMEngine& engine, Results& results) {
 
 inline Results one_by_one(const EngineConfig& config, const std::vector<json>& cases) {
   LLMEngine engine(config);
-  EXPECT_EQ(engine.dtype(), config.dtype);
+  EXPECT_EQ(name_of(engine.dtype()), config.loading().dtype());
   Results results;
   for (const json& c : cases) {
     add_case(engine, c);
