@@ -115,7 +115,7 @@ DocumentFiles open_files(const DocumentOptions& options) {
   const auto tasks =
       options.requests.is_remote()
           ? std::map<std::string, TaskParams>()
-          : task_params(ModelConfig::load(options.requests.engine.parse_and_find_model().model));
+          : task_params(ModelConfig::load(options.requests.engine.find_model()));
   DocumentFiles out{find_documents(options.arguments), options.params(tasks), {}};
   if (options.folder.empty()) return out;
   std::vector<std::string> names;

@@ -7,7 +7,7 @@ import subprocess
 ICU_KEPT = re.compile(r".*(\.nrm|/brkitr/[^/]*\.brk|/(brkitr|lang)/(root|res_index|en)\.res|/root\.res|/pool\.res"
                       r"|/(likelySubtags|metadata|supplementalData|langInfo)\.res|/(cnvalias|ulayout|uemoji)\.icu)")
 # What checks of a GPU call nothing of: MPI, languages of texts, and of curl's what HTTP needs nothing of.
-LEFT_OUT = re.compile(r"lib(mpi|ldap|lber|rtmp|gssapi_krb5|idn2|psl|brotlidec|cld2)[-.\d]*\.so.*")
+LEFT_OUT = re.compile(r"lib(mpi|ldap|lber|rtmp|gssapi_krb5|idn2|psl|brotlidec|zstd|nghttp2|ssh2|cld2)[-.\d]*\.so.*")
 
 
 def icu_data(library):
@@ -43,7 +43,8 @@ def symbols(file, kind):
 
 
 def leave_out(library, users, compiler):
-    """Puts a library of the same name in its place: what the users take of it, functions that end the process."""
+    """Puts a library of the same name in its place: what the users take of it, functions that end the process; but for those
+    that only make it ready, which do nothing (curl calls libssh2_init() whatever it is asked)."""
     offered, taken = symbols(library, "--defined-only"), {}
     for user in users:
         taken.update({n: version for n, (_, version) in symbols(user, "--undefined-only").items() if n in offered})
@@ -52,7 +53,8 @@ def leave_out(library, users, compiler):
     versions = {}
     for name, version in sorted(taken.items()):
         is_data = offered[name][0] in "BDRV"
-        source.append(f"char {name}[1024];" if is_data else f"int {name}() {{ none(); return 1; }}")
+        body = "return 0;" if name.endswith("_init") else "none(); return 1;"
+        source.append(f"char {name}[1024];" if is_data else f"int {name}() {{ {body} }}")
         if version:
             versions.setdefault(version, []).append(name)
     library.unlink()
