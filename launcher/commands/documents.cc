@@ -112,10 +112,9 @@ class DocumentFormat final : public RequestFormat {
 
 DocumentFiles open_files(const DocumentOptions& options) {
   // (A server's tasks are not known here: --task names one.)
-  const auto tasks =
-      options.requests.is_remote()
-          ? std::map<std::string, TaskParams>()
-          : task_params(ModelConfig::load(options.requests.engine.find_model()));
+  const auto tasks = options.requests.is_remote()
+                         ? std::map<std::string, TaskParams>()
+                         : task_params(ModelConfig::load(options.requests.engine.find_model()));
   DocumentFiles out{find_documents(options.arguments), options.params(tasks), {}};
   if (options.folder.empty()) return out;
   std::vector<std::string> names;

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "runtime/engine/engine_api.h"
-#include "server/api/metrics.h"
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"
+#include "server/metrics/metrics.h"
 #include "text/tokenizer.h"
 
 namespace tandem::server {

@@ -136,10 +136,10 @@ for variable in variables - {"-", "OPENAI_API_KEY"}:
     check(variable in page, "the manual page lacks", variable)
 
 # Dashboard and alerts name metrics that there are.
-code = (source / "server/api/metrics.cc").read_text()
+code = (source / "server/metrics/metrics.cc").read_text()
 registered = dict((name, kind) for kind, name in re.findall(
     r"\b(gauges?|counters?|histogram)\(\s*\"(tandem:\w+)\"", code))
-check(len(registered) > 15, "the metrics were not found in server/api/metrics.cc")
+check(len(registered) > 15, "the metrics were not found in server/metrics/metrics.cc")
 dashboard = json.loads((packaging / "grafana/tandem.json").read_text())
 expressions = [t["expr"] for p in dashboard["panels"] for t in p.get("targets", [])]
 queries = [v["definition"] for v in dashboard["templating"]["list"] if "definition" in v]

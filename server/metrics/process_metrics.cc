@@ -1,4 +1,4 @@
-#include "server/api/process_metrics.h"
+#include "server/metrics/process_metrics.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "server/api/metrics.h"
+#include "server/metrics/metrics.h"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -13,8 +13,8 @@
 
 #include "runtime/protocol/token_histogram.h"
 #include "runtime/version.h"
-#include "server/api/process_metrics.h"
-#include "server/api/replica_sums.h"
+#include "server/metrics/process_metrics.h"
+#include "server/metrics/replica_sums.h"
 
 namespace tandem::server {
 namespace {
