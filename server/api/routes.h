@@ -51,12 +51,12 @@ void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& 
 void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_frontend_settings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
-// embedding_routes.cc
+// scoring/embedding_routes.cc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
-// score_routes.cc
+// scoring/score_routes.cc
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange);
-// target_score_routes.cc
+// scoring/target_score_routes.cc
 void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // speech/speech_routes.cc
 void post_transcriptions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
