@@ -10,7 +10,7 @@
 #include "server/api/generation/chat_messages.h"
 #include "server/api/generation/foreign_fields.h"
 #include "server/api/json_body.h"
-#include "server/api/scoring/text_pairs.h"
+#include "server/api/text_pairs.h"
 #include "server/http/url.h"
 
 namespace tandem::server {

@@ -10,7 +10,7 @@
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
-#include "server/api/scoring/text_pairs.h"
+#include "server/api/text_pairs.h"
 
 namespace tandem::server {
 namespace {

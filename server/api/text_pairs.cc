@@ -1,4 +1,4 @@
-#include "server/api/scoring/text_pairs.h"
+#include "server/api/text_pairs.h"
 
 #include <utility>
 
