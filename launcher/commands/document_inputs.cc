@@ -58,7 +58,7 @@ std::vector<DocumentInput> find_documents(const std::vector<std::string>& argume
   for (const std::string& argument : arguments) {
     std::error_code error;
     if (argument == "-")
-      out.push_back({"", text_of({"-", {}, false}), true});
+      add_files({"-"});
     else if (fs::is_directory(argument, error))
       add_files(files_of_folder(argument));
     else if (fs::exists(argument, error))
@@ -75,11 +75,15 @@ std::vector<DocumentInput> find_documents(const std::vector<std::string>& argume
   return out;
 }
 
-std::string text_of(const DocumentInput& input) {
-  if (input.is_text) return input.text;
-  const std::unique_ptr<std::istream> in = open_input(input.name);
-  std::string text{std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>()};
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+std::string read_text(DocumentInput& input) {
+  std::string text = input.text;
+  if (!input.is_text) {
+    const std::unique_ptr<std::istream> in = open_input(input.name);
+    text.assign(std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>());
+  }
+  const size_t end = text.find_last_not_of("\n\r") + 1;
+  input.end = text.substr(end);
+  text.resize(end);
   return text;
 }
 

@@ -98,7 +98,8 @@ class DocumentFormat final : public RequestFormat {
     std::string text;
     for (const auto& c : output.outputs()) text += (text.empty() ? "" : "\n") + c.text();
     if (!files_.folder) return text;
-    const std::string why = files_.folder->write(i, text + "\n");
+    const std::string& end = files_.inputs.at(i).end;
+    const std::string why = files_.folder->write(i, text + (end.empty() ? "\n" : end));
     if (!why.empty())
       throw InputError(ErrorKind::kResource,
                        readable(files_.folder->path(i).string()) + ": cannot be written: " + why);
@@ -140,7 +141,7 @@ int run(DocumentOptions& options) {
   return run_requests(options.requests, format, [&] {
     files = open_files(options);
     RequestInput input;
-    for (const DocumentInput& one : files.inputs) input.texts.push_back(text_of(one));
+    for (DocumentInput& one : files.inputs) input.texts.push_back(read_text(one));
     return input;
   });
 }

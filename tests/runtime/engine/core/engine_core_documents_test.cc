@@ -44,6 +44,7 @@ TEST_F(DocumentCore, PartsAreOneRequest) {
   EXPECT_EQ(told(), (Lines{"add d#0", "add d#1"}));
   token(0, "d#1", 'x'), token(0, "d#1", 'y');
   EXPECT_TRUE(chunks(0).empty());
+  EXPECT_EQ(told(), Lines{"abort d#1"}) << "a part that has ended is forgotten";
   token(0, "d#0", 'u');
   down(0, /*crashed=*/false);
   up();
