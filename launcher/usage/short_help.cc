@@ -11,6 +11,10 @@ constexpr std::pair<std::string_view, std::string_view> kShort[] = {
     {"tandem generate",
      "model input lines jsonl max-new-tokens source-lang target-lang num-beams do-sample "
      "temperature top-p seed dtype device threads connect"},
+    {"tandem summarize",
+     "model output-dir max-new-tokens num-beams split merge task dtype device threads connect"},
+    {"tandem translate",
+     "model from to output-dir max-new-tokens num-beams split dtype device threads connect"},
     {"tandem read", "model format max-new-tokens num-beams dtype device threads connect"},
     {"tandem score",
      "model input jsonl source-lang target-lang no-eos dtype device threads connect"},
