@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ["tandem", "cuda_test", "device_test", "bench_gpu", "bench_gpu_ops", "make_random_bart"]
 OF_SEVERAL = ["bench_all_reduce"]
 PLUGIN = "libtandem_cuda.so"
+MPI_PLUGIN = "libtandem_mpi.so"  # of jobs on several GPUs
 # What every machine has, and has to be its own: glibc and the driver; and CUDA's libraries.
 GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+|mvec|BrokenLocale|thread_db))\.so.*"
 CUDA = r"lib(cuda|cublasLt|cublas|nccl|nvidia-\w+|nvrtc\S*)\.so.*"
@@ -33,7 +34,7 @@ def parse(argv):
     p.add_argument("--with-models", action="store_true", help="the goldens too, for a machine without the repository")
     p.add_argument("--several-gpus", action="store_true", help="what several GPUs need too: MPI, and the benchmark of their sums")
     p.add_argument("--alone", action="store_true", help="the repository does not travel beside it: the pack alone has to fit")
-    p.add_argument("--preset", type=int, choices=range(10), default=4, help="of xz: more is smaller and slower")
+    p.add_argument("--preset", type=int, choices=range(10), default=6, help="of xz: more is smaller and slower")
     p.add_argument("--list", action="store_true", help="print what is packed, with sizes")
     return p.parse_args(argv)
 
@@ -112,7 +113,7 @@ def fill(folder, args):
         print(f"gpu_check pack: the kernels are compiled for {' '.join(compiled)}; with -DTANDEM_CUDA_ARCHITECTURES=90a-real "
               "the pack of an H100 is smaller", file=sys.stderr)
     (folder / "bin").mkdir(parents=True)
-    for name in [*programs, PLUGIN]:
+    for name in [*programs, PLUGIN, *([MPI_PLUGIN] if args.several_gpus else [])]:
         shutil.copy(binaries / name, folder / "bin" / name)
     theirs = add_libraries(folder)
     if not args.several_gpus:
