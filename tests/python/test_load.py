@@ -138,7 +138,8 @@ def test_a_bound_of_time_is_an_option(start_server, texts):
         assert len(served) + len(refused) == len(answers) and served and refused
         for a in refused:
             assert int(a.headers["retry-after"]) >= 1 and a.error["error"]["type"] == "overloaded_error"
-            assert "--max-queue-time" in a.error["error"]["message"]
+            message = a.error["error"]["message"]  # the second: before it has measured a full batch
+            assert "--max-queue-time" in message or "does not know yet how long they take" in message
         assert (await one(0)).status == 200
 
     asyncio.run(run())
