@@ -1,7 +1,7 @@
 """Answers against the openai package's own types, in strict mode: every field is there, and of its type."""
 import asyncio
-import time
 import json
+import time
 
 import httpx
 import openai
