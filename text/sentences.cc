@@ -65,20 +65,6 @@ bool is_opening(char32_t c) {
   return category == U_START_PUNCTUATION || category == U_INITIAL_PUNCTUATION;
 }
 
-TextSpan trimmed(std::string_view text, TextSpan span) {
-  while (span.begin < span.end) {
-    const CodePoint c = code_point_at(text, span.begin);
-    if (!is_space(c.value)) break;
-    span.begin += static_cast<size_t>(c.length);
-  }
-  while (span.begin < span.end) {
-    const size_t last = previous_position(text, span.end);
-    if (!is_space(code_point_at(text, last).value)) break;
-    span.end = last;
-  }
-  return span;
-}
-
 bool is_upper(std::string_view text, size_t at) {
   return u_isUUppercase(static_cast<UChar32>(code_point_at(text, at).value)) != 0;
 }
@@ -183,6 +169,20 @@ bool has_line_end(std::string_view text) {
 }
 
 }  // namespace
+
+TextSpan trimmed(std::string_view text, TextSpan span) {
+  while (span.begin < span.end) {
+    const CodePoint c = code_point_at(text, span.begin);
+    if (!is_space(c.value)) break;
+    span.begin += static_cast<size_t>(c.length);
+  }
+  while (span.begin < span.end) {
+    const size_t last = previous_position(text, span.end);
+    if (!is_space(code_point_at(text, last).value)) break;
+    span.end = last;
+  }
+  return span;
+}
 
 std::vector<TextSpan> sentences_of(std::string_view text, const std::string& language) {
   const std::string code = code_of(language);

@@ -13,7 +13,6 @@ namespace tandem {
 // either end.
 struct TextSpan {
   size_t begin = 0, end = 0;
-  bool operator==(const TextSpan&) const = default;
 };
 
 // The sentences of a text, in its order; what lies between two of them is white space. Boundaries
@@ -22,6 +21,9 @@ struct TextSpan {
 // boundary. `text` is UTF-8. language: as BCP 47 or a model's name of it ("de", "eng_Latn",
 // "pt_XX"); an unknown one gets Unicode's rules alone.
 std::vector<TextSpan> sentences_of(std::string_view text, const std::string& language);
+
+// The span without the white space at its ends; empty where it has nothing else.
+TextSpan trimmed(std::string_view text, TextSpan span);
 
 // The lines of a text that are not blank.
 std::vector<TextSpan> lines_of(std::string_view text);

@@ -62,20 +62,6 @@ std::vector<TextSpan> cut_sentence(std::string_view text, TextSpan span, const F
   return out;
 }
 
-// Spans with white space at their ends → spans without.
-void trim(std::string_view text, std::vector<TextSpan>& spans) {
-  for (TextSpan& span : spans) {
-    while (span.begin < span.end && is_space(code_point_at(text, span.begin).value))
-      span.begin += static_cast<size_t>(code_point_at(text, span.begin).length);
-    while (span.begin < span.end) {
-      const size_t last = previous_position(text, span.end);
-      if (!is_space(code_point_at(text, last).value)) break;
-      span.end = last;
-    }
-  }
-  std::erase_if(spans, [](const TextSpan& span) { return span.begin == span.end; });
-}
-
 std::vector<TextSpan> fitting_sentences(std::string_view text, TextSpan within,
                                         const std::string& language, const FitsModel& fits) {
   std::vector<TextSpan> out;
@@ -85,23 +71,22 @@ std::vector<TextSpan> fitting_sentences(std::string_view text, TextSpan within,
     if (fits(text.substr(span.begin, span.end - span.begin))) {
       out.push_back(span);
     } else {
-      std::vector<TextSpan> pieces = cut_sentence(text, span, fits);
-      trim(text, pieces);
-      out.insert(out.end(), pieces.begin(), pieces.end());
+      for (const TextSpan& piece : cut_sentence(text, span, fits)) {
+        const TextSpan words = trimmed(text, piece);
+        if (words.begin < words.end) out.push_back(words);
+      }
     }
   }
   return out;
 }
 
-std::string_view trimmed(std::string_view text) {
-  std::vector<TextSpan> whole{{0, text.size()}};
-  trim(text, whole);
-  return whole.empty() ? std::string_view()
-                       : text.substr(whole[0].begin, whole[0].end - whole[0].begin);
+std::string_view without_ends(std::string_view text) {
+  const TextSpan span = trimmed(text, {0, text.size()});
+  return text.substr(span.begin, span.end - span.begin);
 }
 
 bool has_blank_last_line(std::string_view text) {
-  return trimmed(text.substr(text.find_last_of("\n\r") + 1)).empty();
+  return without_ends(text.substr(text.find_last_of("\n\r") + 1)).empty();
 }
 
 }  // namespace
@@ -150,7 +135,7 @@ std::vector<std::string> chunks_of(std::string_view text, const std::string& lan
 }
 
 void append_answer(std::string& document, const std::string& before, std::string_view answer) {
-  answer = trimmed(answer);
+  answer = without_ends(answer);
   const bool within_line = before.find_first_of("\n\r") == std::string::npos;
   if (document.empty() || !within_line) {
     document.append(before).append(answer);
