@@ -9,6 +9,30 @@
 
 namespace tandem {
 
+// When the parts of a request were answered, as the request's own metrics. Times in seconds of one
+// clock.
+class CompositeTimes {
+ public:
+  explicit CompositeTimes(double arrival) : arrival_(arrival) {}
+  void answered(const proto::RequestOutput& part) {
+    if (queue_ < 0) queue_ = part.metrics().queue_time();
+    num_preemptions_ += part.metrics().num_preemptions();
+  }
+  void has_text(double now) {
+    if (first_text_ < 0) first_text_ = now;
+  }
+  void write(double now, proto::RequestMetrics& metrics) const {
+    metrics.set_queue_time(queue_);
+    metrics.set_time_to_first_token(first_text_ < 0 ? 0 : first_text_ - arrival_);
+    metrics.set_total_time(now - arrival_);
+    metrics.set_num_preemptions(num_preemptions_);
+  }
+
+ private:
+  double arrival_, queue_ = -1, first_text_ = -1;  // < 0: not yet
+  int num_preemptions_ = 0;
+};
+
 class CompositeState {
  public:
   CompositeState() = default;

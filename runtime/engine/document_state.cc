@@ -9,7 +9,7 @@ namespace tandem {
 
 DocumentState::DocumentState(const std::string& request_id, PreparedDocument document,
                              double arrival_time)
-    : document_(std::move(document)), arrival_time_(arrival_time) {
+    : document_(std::move(document)), times_(arrival_time) {
   TANDEM_CHECK(!document_.document.parts.empty());
   answers_.resize(document_.document.parts.size());
   num_chunks_ = answers_.size();
@@ -30,15 +30,14 @@ void DocumentState::take(int number, const proto::RequestOutput& answer, double 
   const auto i = static_cast<size_t>(number - first_number_);
   TANDEM_CHECK(number >= first_number_ && i < sent_ && !answers_[i]);
   ++answered_;
-  if (queue_time_ < 0) queue_time_ = answer.metrics().queue_time();
-  num_preemptions_ += answer.metrics().num_preemptions();
+  times_.answered(answer);
   source_ids_.MergeFrom(answer.inputs().encoder_prompt_token_ids());
   answers_[i] = answer;
   if (document_.merge == Merge::kJoin || answers_.size() == 1) {
     for (; appended_ < answers_.size() && answers_[appended_]; ++appended_) {
       append(document_.document.parts[appended_], *answers_[appended_]);
       answers_[appended_]->Clear();
-      if (first_text_ < 0) first_text_ = now;
+      times_.has_text(now);
     }
     if (appended_ == answers_.size()) finish(now);
   } else if (answered_ == answers_.size()) {
@@ -100,11 +99,7 @@ void DocumentState::finish(double now) {
   inputs.set_encoder_prompt(document_.prompt.encoder().text());
   *inputs.mutable_encoder_prompt_token_ids() = std::move(source_ids_);
   output_.set_finished(true);
-  proto::RequestMetrics& metrics = *output_.mutable_metrics();
-  metrics.set_queue_time(queue_time_);
-  metrics.set_time_to_first_token(first_text_ < 0 ? 0 : first_text_ - arrival_time_);
-  metrics.set_total_time(now - arrival_time_);
-  metrics.set_num_preemptions(num_preemptions_);
+  times_.write(now, *output_.mutable_metrics());
   stop();
 }
 

@@ -34,9 +34,7 @@ class DocumentState final : public CompositeState {
   void finish(double now);
 
   PreparedDocument document_;  // the parts are those of this round
-  double arrival_time_;
-  double queue_time_ = -1, first_text_ = -1;  // < 0: not yet
-  int num_preemptions_ = 0;
+  CompositeTimes times_;
   int first_number_ = 0;                                      // of this round
   size_t sent_ = 0, answered_ = 0, appended_ = 0;             // of its parts
   std::vector<std::optional<proto::RequestOutput>> answers_;  // of its parts; let go once appended

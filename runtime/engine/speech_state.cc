@@ -12,7 +12,7 @@ SpeechState::SpeechState(const std::string& request_id,
                          double arrival_time)
     : transcription_(std::move(transcription)),
       detokenizer_(tokenizer, /*skip_special=*/true),
-      arrival_time_(arrival_time),
+      times_(arrival_time),
       seconds_(transcription_->seconds()) {
   output_.set_request_id(request_id);
   output_.add_outputs();
@@ -31,13 +31,12 @@ std::vector<PartRequest> SpeechState::next() {
 void SpeechState::take(int number, const proto::RequestOutput& answer, double now) {
   TANDEM_CHECK(transcription_ != nullptr);
   --unanswered_;
-  if (queue_time_ < 0) queue_time_ = answer.metrics().queue_time();
-  num_preemptions_ += answer.metrics().num_preemptions();
+  times_.answered(answer);
   transcription_->take(number, answer);
   output_.set_language(transcription_->language());
   seconds_done_ = transcription_->seconds_done();
   add_segments();
-  if (first_text_ < 0 && output_.outputs(0).token_ids_size() > 0) first_text_ = now;
+  if (output_.outputs(0).token_ids_size() > 0) times_.has_text(now);
   if (transcription_->done()) finish(now);
 }
 
@@ -65,11 +64,7 @@ void SpeechState::finish(double now) {
   if (!transcription_->chunked()) *out.mutable_text() += detokenizer_.finish();
   out.set_finish_reason(transcription_->finish_reason());
   output_.set_finished(true);
-  proto::RequestMetrics& metrics = *output_.mutable_metrics();
-  metrics.set_queue_time(queue_time_);
-  metrics.set_time_to_first_token(first_text_ < 0 ? 0 : first_text_ - arrival_time_);
-  metrics.set_total_time(now - arrival_time_);
-  metrics.set_num_preemptions(num_preemptions_);
+  times_.write(now, *output_.mutable_metrics());
   stop();
 }
 

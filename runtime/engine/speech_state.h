@@ -34,9 +34,8 @@ class SpeechState final : public CompositeState {
 
   std::shared_ptr<Transcription> transcription_;  // null: it has ended
   Detokenizer detokenizer_;
-  double arrival_time_, seconds_, seconds_done_ = 0;
-  double queue_time_ = -1, first_text_ = -1;  // < 0: not yet
-  int num_preemptions_ = 0;
+  CompositeTimes times_;
+  double seconds_, seconds_done_ = 0;
   int unanswered_ = 0;
   size_t num_segments_ = 0;  // whose text is in the output
   proto::RequestOutput output_;
