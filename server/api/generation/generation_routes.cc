@@ -29,11 +29,8 @@ void detect_source(nlohmann::json& body, const LanguageSet& languages) {
     if (body.contains(name) && body[name] != nullptr && body[name] != "") return;
   const auto text = body.find("text");
   if (!languages.has_source() || text == body.end()) return;
-  std::string all;
-  for (const nlohmann::json& one : text->is_array() ? *text : nlohmann::json::array({*text}))
-    if (one.is_string()) all += one.get_ref<const std::string&>() + "\n";
   body.erase("source_lang");
-  const auto found = detect_known_languages(all, languages);
+  const auto found = detect_known_languages(*text, languages);
   if (!found.empty()) body["source_lang"] = found.front().code;
 }
 

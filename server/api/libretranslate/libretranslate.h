@@ -47,8 +47,9 @@ struct LibreTranslateLanguage {
 // Those that the model has, in the order of their names.
 std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages);
 
-// The languages of a text that the model has, the likeliest first, by LibreTranslate's codes.
-std::vector<DetectedLanguage> detect_known_languages(std::string_view text,
+// The languages of a text, or of all texts of a list, that the model has, the likeliest first, by
+// LibreTranslate's codes. What is no text counts for nothing.
+std::vector<DetectedLanguage> detect_known_languages(const nlohmann::json& texts,
                                                      const LanguageSet& languages);
 
 }  // namespace tandem::server

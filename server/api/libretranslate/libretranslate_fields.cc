@@ -19,16 +19,6 @@ constexpr int kMostAlternatives = 15;
 // Of forms: texts, however they look.
 constexpr const char* kTexts[] = {"q", "source", "target", "format", "api_key"};
 
-// The texts of q, one behind another.
-std::string all_of(const json& q) {
-  if (q.is_string()) return q.get<std::string>();
-  std::string out;
-  if (q.is_array())
-    for (const json& text : q)
-      if (text.is_string()) out += text.get<std::string>() + "\n";
-  return out;
-}
-
 }  // namespace
 
 bool is_libretranslate_path(std::string_view path) {
@@ -71,7 +61,7 @@ LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& 
   if (*source != "auto") {
     body["source_lang"] = *source;
   } else if (languages.has_source()) {
-    const auto found = detect_known_languages(all_of(*q), languages);
+    const auto found = detect_known_languages(*q, languages);
     if (found.empty())
       throw invalid_request("source", "\"auto\": no language of the model was recognised");
     out.detected = found.front();

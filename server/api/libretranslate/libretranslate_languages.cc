@@ -35,6 +35,15 @@ std::string english_name(const std::string& code) {
                                         : code;
 }
 
+std::string all_of(const nlohmann::json& texts) {
+  if (texts.is_string()) return texts.get<std::string>();
+  std::string out;
+  if (texts.is_array())
+    for (const nlohmann::json& text : texts)
+      if (text.is_string()) out += text.get_ref<const std::string&>() + "\n";
+  return out;
+}
+
 }  // namespace
 
 std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages) {
@@ -49,10 +58,10 @@ std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& 
   return out;
 }
 
-std::vector<DetectedLanguage> detect_known_languages(std::string_view text,
+std::vector<DetectedLanguage> detect_known_languages(const nlohmann::json& texts,
                                                      const LanguageSet& languages) {
   std::vector<DetectedLanguage> out;
-  for (const DetectedLanguage& language : detect_languages(text))
+  for (const DetectedLanguage& language : detect_languages(all_of(texts)))
     if (const auto name = languages.meant(language.code))
       out.push_back({code_of(languages, *name), language.confidence});
   return out;

@@ -28,8 +28,7 @@ void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (!q) throw invalid_request("q", "is missing");
   const auto detect = [&](const nlohmann::json& text) {
     if (!text.is_string()) throw invalid_request("q", "must be a text or a list of texts");
-    return detections(
-        detect_known_languages(text.get_ref<const std::string&>(), app.tokenizer.languages()));
+    return detections(detect_known_languages(text, app.tokenizer.languages()));
   };
   Json out;
   if (q->is_array())
