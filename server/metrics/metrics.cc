@@ -81,7 +81,9 @@ Buckets step_buckets() { return {TokenHistogram::kBounds.begin(), TokenHistogram
 }  // namespace
 
 struct Metrics::Impl {
-  explicit Impl(const std::string& model) : labels{{"model_name", model}} {}
+  explicit Impl(const std::string& model) : labels{{"model_name", model}} {
+    build_info.Add({{"version", kVersion}}).Set(1);
+  }
 
   prometheus::Family<prometheus::Counter>& counters(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Labels(labels).Register(registry);
@@ -161,7 +163,7 @@ struct Metrics::Impl {
   prometheus::Gauge& connections = gauge("tandem:http_connections", "Open HTTP connections.");
   prometheus::Family<prometheus::Gauge>& replica_up =
       gauges("tandem:replica_up", "1 if the replica's workers are up.");
-  std::mutex mutex;  // of the mirrors and `steps`
+  std::mutex mutex;  // of the mirrors, `steps` and `process`
   StepSums steps;    // as of the last set()
   Mirror preemptions{
       counter("tandem:num_preemptions_total", "Requests that made room for others.")};
@@ -359,10 +361,9 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     impl_->encoder_seconds.set(encoder_seconds);
     impl_->set(drafts);
     impl_->set(steps);
+    impl_->process.update();
   }
 
-  impl_->process.update();
-  impl_->build_info.Add({{"version", kVersion}}).Set(1);
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
   const size_t own = families.size();
   for (size_t i = 0; i < own; ++i) {

@@ -45,7 +45,11 @@ double boot_time() {
 }  // namespace
 
 ProcessMetrics::ProcessMetrics(prometheus::Registry& registry)
-    : cpu_seconds_(gauge(registry, "process_cpu_seconds_total", "User and system CPU time.")),
+    : cpu_seconds_(prometheus::BuildCounter()
+                       .Name("process_cpu_seconds_total")
+                       .Help("User and system CPU time.")
+                       .Register(registry)
+                       .Add({})),
       resident_bytes_(gauge(registry, "process_resident_memory_bytes", "Resident memory.")),
       virtual_bytes_(gauge(registry, "process_virtual_memory_bytes", "Virtual memory.")),
       open_fds_(gauge(registry, "process_open_fds", "Open file descriptors.")),
@@ -59,7 +63,7 @@ void ProcessMetrics::update() {
   // By proc(5): utime 14, stime 15, num_threads 20, starttime 22, vsize 23, rss 24.
   const auto field = [&](size_t number) { return fields[number - 3]; };
   if (fields.size() > 24 - 3 && ticks > 0) {
-    cpu_seconds_.Set((field(14) + field(15)) / ticks);
+    cpu_seconds_.Increment((field(14) + field(15)) / ticks - cpu_seconds_.Value());
     threads_.Set(field(20));
     virtual_bytes_.Set(field(23));
     resident_bytes_.Set(field(24) * static_cast<double>(sysconf(_SC_PAGESIZE)));
