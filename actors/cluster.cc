@@ -101,7 +101,7 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
 
 // Everything but the supervisor and what it needs.
 void spawn_actors(Cluster::Impl& impl, bool network) {
-  impl.own = impl.authority.issue("tandem engine");
+  impl.own = impl.issue("tandem engine");
   SystemOptions options;
   options.peer_timeout = impl.shared->config.worker_timeout;
   impl.system_config = std::make_unique<SystemConfig>(options, network ? &impl.own : nullptr);
@@ -140,7 +140,7 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
         publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor), config.cluster_host,
                 static_cast<uint16_t>(config.cluster_port), "--cluster-port");
     endpoint = {config.cluster_host + ":" + std::to_string(impl.cluster_port),
-                impl.authority.issue("tandem worker")};
+                impl.issue("tandem worker")};
   }
   if (config.client_port) open_client_port(impl);
   impl.launcher->open(endpoint, [supervisor = impl.supervisor](int replica, uint64_t generation,
@@ -233,10 +233,7 @@ Cluster::~Cluster() { stop(); }
 uint16_t Cluster::client_port() const { return impl_->client_port; }
 uint16_t Cluster::cluster_port() const { return impl_->cluster_port; }
 
-Credentials Cluster::issue_client_credentials() {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->authority.issue("tandem client");
-}
+Credentials Cluster::issue_client_credentials() { return impl_->issue("tandem client"); }
 
 const RequestProcessor& Cluster::request_processor() const { return *impl_->shared->processor; }
 int Cluster::num_replicas() const { return impl_->shared->config.data_parallel_size; }
@@ -251,7 +248,7 @@ void Cluster::drain() { caf::anon_send(impl_->engine, Drain{}); }
 
 void Cluster::stop() {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     if (impl_->stopped) return;
     impl_->stopped = true;
   }

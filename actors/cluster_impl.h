@@ -3,12 +3,12 @@
 
 #include "actors/internal.h"
 #include "actors/network/system_config.h"
+#include "base/mutex.h"
 
 namespace tandem::actors {
 
 struct Cluster::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
-  CertificateAuthority authority;
   Credentials own;
   std::unique_ptr<SystemConfig> system_config;
   std::unique_ptr<caf::actor_system> system;
@@ -17,8 +17,14 @@ struct Cluster::Impl {
   SupervisorHandle supervisor;
   std::shared_ptr<GroupLauncher> launcher;
   uint16_t client_port = 0, cluster_port = 0;
-  std::mutex mutex;  // of authority, stopped
-  bool stopped = false;
+  Mutex mutex;
+  CertificateAuthority authority GUARDED_BY(mutex);
+  bool stopped GUARDED_BY(mutex) = false;
+
+  Credentials issue(const std::string& name) {
+    const MutexLock lock(mutex);
+    return authority.issue(name);
+  }
 };
 
 }  // namespace tandem::actors

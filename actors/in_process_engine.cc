@@ -1,10 +1,10 @@
 #include "actors/in_process_engine.h"
 
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 #include "actors/cluster_impl.h"
+#include "base/mutex.h"
 
 namespace tandem::actors {
 namespace {
@@ -18,26 +18,26 @@ class Refusals {
  public:
   void note(const proto::Error& error) {
     if (error.type() != "overloaded_error" || !error.param().empty()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     last_ = error;
     holds_until_ = Clock::now() + kRefusalHolds;
   }
   std::optional<proto::Error> repeat() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (Clock::now() >= holds_until_) return std::nullopt;
     ++num_repeated_;
     return last_;
   }
   int64_t num_repeated() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return num_repeated_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  proto::Error last_;
-  Clock::time_point holds_until_{};
-  int64_t num_repeated_ = 0;
+  mutable Mutex mutex_;
+  proto::Error last_ GUARDED_BY(mutex_);
+  Clock::time_point holds_until_ GUARDED_BY(mutex_){};
+  int64_t num_repeated_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

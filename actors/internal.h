@@ -4,16 +4,15 @@
 
 #include <atomic>
 #include <caf/all.hpp>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/cluster.h"
 #include "actors/network/messages.h"
+#include "base/mutex.h"
 #include "runtime/engine/local_streams.h"
 #include "runtime/request/request_processor.h"
 
@@ -109,42 +108,43 @@ class StatusBoard {
   template <class Change>
   void update(const Change& change) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       change(status_);
     }
     changed_.notify_all();
   }
   ClusterStatus get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return status_;
   }
   ClusterStatus wait(const ClusterStatus& seen, std::chrono::milliseconds most) const {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, most, [&] { return !(status_ == seen); });
+    const auto deadline = std::chrono::steady_clock::now() + most;
+    const MutexLock lock(mutex_);
+    while (status_ == seen && changed_.wait_until(mutex_, deadline)) continue;
     return status_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  ClusterStatus status_;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  ClusterStatus status_ GUARDED_BY(mutex_);
 };
 
 // The engine's figures, as of its last tick.
 class InfoBoard {
  public:
   void set(proto::ServerInfo info) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     info_ = std::move(info);
   }
   proto::ServerInfo get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return info_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  proto::ServerInfo info_;
+  mutable Mutex mutex_;
+  proto::ServerInfo info_ GUARDED_BY(mutex_);
 };
 
 // What all actors of a cluster share; immutable but for what is thread-safe itself.

@@ -1,10 +1,10 @@
 #include "actors/thread_launcher.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "actors/internal.h"
+#include "base/mutex.h"
 #include "parallel/communicators/shared_memory_communicator.h"
 
 namespace tandem::actors {
@@ -13,14 +13,14 @@ WorkerGroupFactory model_worker_groups() {
   return [](int, int size) {
     // The timeout is in the setup; all ranks get the same one, so the group is made by the first.
     struct Group {
-      std::mutex mutex;
-      std::vector<std::shared_ptr<Communicator>> comms;
+      Mutex mutex;
+      std::vector<std::shared_ptr<Communicator>> comms GUARDED_BY(mutex);
     };
     const auto group = std::make_shared<Group>();
     std::vector<std::shared_ptr<Worker>> workers;
     for (int rank = 0; rank < size; ++rank)
       workers.push_back(make_model_worker([group](const proto::WorkerSetup& setup) {
-        const std::lock_guard lock(group->mutex);
+        const MutexLock lock(group->mutex);
         if (group->comms.empty())
           for (auto& comm : make_thread_communicators(setup.size(), communicator_options(setup)))
             group->comms.push_back(std::move(comm));
@@ -41,13 +41,13 @@ struct ThreadLauncher::State {
   std::function<void(const WorkerEndpoint&)> announce;
   ReportHandle supervisor;
   Exited exited;
-  std::mutex mutex;
-  std::map<std::pair<int, uint64_t>, Group> groups;
+  Mutex mutex;
+  std::map<std::pair<int, uint64_t>, Group> groups GUARDED_BY(mutex);
 
   // One rank's thread has ended.
   void ended(int replica, uint64_t generation) {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       const auto it = groups.find({replica, generation});
       if (it == groups.end() || --it->second.alive > 0) return;
       groups.erase(it);
@@ -84,7 +84,7 @@ void ThreadLauncher::launch(int replica, uint64_t generation, int size) {
                                         group.workers[static_cast<size_t>(rank)]));
   const auto actors = group.actors;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->groups[{replica, generation}] = std::move(group);
   }
   for (const WorkerHandle& actor : actors)
@@ -95,7 +95,7 @@ void ThreadLauncher::launch(int replica, uint64_t generation, int size) {
 }
 
 void ThreadLauncher::stop(int replica, uint64_t generation, const std::vector<int64_t>&) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   const auto it = state_->groups.find({replica, generation});
   if (it == state_->groups.end()) return;
   if (it->second.actors.empty()) {  // all of them are elsewhere

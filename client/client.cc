@@ -4,7 +4,6 @@
 #include <atomic>
 #include <caf/all.hpp>
 #include <cstdio>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "actors/network/endpoint_probe.h"
 #include "actors/network/system_config.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/client_actor.h"
 #include "client/dispatcher.h"
 #include "client/in_process.h"
@@ -51,8 +51,8 @@ struct Client::Impl {
   std::shared_ptr<Dispatcher> dispatcher = std::make_shared<Dispatcher>();
   caf::actor actor;
   std::atomic<uint64_t> next_key{1};
-  std::mutex close_mutex;
-  bool closed = false;
+  Mutex close_mutex;
+  bool closed GUARDED_BY(close_mutex) = false;
 
   ~Impl() { close(); }
 
@@ -133,7 +133,7 @@ struct Client::Impl {
   void close() {
     if (dispatcher->is_own_thread())
       throw std::logic_error("Client::close() must not be called from a callback");
-    const std::lock_guard lock(close_mutex);
+    const MutexLock lock(close_mutex);
     if (closed) return;
     closed = true;
     {

@@ -27,13 +27,13 @@ void end_closed(Stream& stream) {
 }  // namespace
 
 void Dispatcher::on_consumed(std::function<void(uint64_t, uint64_t)> consumed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   consumed_ = std::move(consumed);
 }
 
 void Dispatcher::add(const std::shared_ptr<Stream>& stream) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!finished_) {
       streams_[stream->key] = stream;
       return;
@@ -43,7 +43,7 @@ void Dispatcher::add(const std::shared_ptr<Stream>& stream) {
 }
 
 void Dispatcher::add_info(uint64_t query, Info promise) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (finished_) {
     promise.set_exception(closed_error());
   } else {
@@ -52,14 +52,14 @@ void Dispatcher::add_info(uint64_t query, Info promise) {
 }
 
 void Dispatcher::deliver(Delivery delivery) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   queue_.push_back(std::move(delivery));
   changed_.notify_one();
 }
 
 void Dispatcher::finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finishing_ = true;
     changed_.notify_one();
   }
@@ -67,9 +67,9 @@ void Dispatcher::finish() {
 }
 
 void Dispatcher::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return finishing_ || !queue_.empty(); });
+    while (!finishing_ && queue_.empty()) changed_.wait(mutex_);
     if (queue_.empty()) break;
     Delivery delivery = std::move(queue_.front());
     queue_.pop_front();
@@ -86,7 +86,7 @@ void Dispatcher::hand_out(Delivery delivery) {
   for (StreamNews& news : delivery.streams) {
     std::shared_ptr<Stream> stream;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto it = streams_.find(news.stream);
       if (it == streams_.end()) continue;
       stream = it->second;
@@ -101,7 +101,7 @@ void Dispatcher::hand_out(Delivery delivery) {
   for (InfoNews& news : delivery.infos) {
     std::optional<Info> promise;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto it = infos_.find(news.query);
       if (it == infos_.end()) continue;
       promise = std::move(it->second);
@@ -117,7 +117,7 @@ void Dispatcher::hand_out(Delivery delivery) {
   if (delivery.number == 0) return;
   std::function<void(uint64_t, uint64_t)> consumed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     consumed = consumed_;
   }
   if (consumed) consumed(delivery.connection, delivery.number);
@@ -125,11 +125,16 @@ void Dispatcher::hand_out(Delivery delivery) {
 
 // Nothing is added any more.
 void Dispatcher::fail_all() {
-  for (const auto& [key, stream] : streams_) end_closed(*stream);
-  for (auto& [query, promise] : infos_) promise.set_exception(closed_error());
-  streams_.clear();
-  infos_.clear();
-  consumed_ = nullptr;
+  decltype(streams_) streams;
+  decltype(infos_) infos;
+  {
+    const MutexLock lock(mutex_);
+    streams.swap(streams_);
+    infos.swap(infos_);
+    consumed_ = nullptr;
+  }
+  for (const auto& [key, stream] : streams) end_closed(*stream);
+  for (auto& [query, promise] : infos) promise.set_exception(closed_error());
 }
 
 }  // namespace tandem::client

@@ -3,15 +3,14 @@
 // bounds the queue.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "client/client_core.h"
 #include "client/stream.h"
 
@@ -40,13 +39,14 @@ class Dispatcher {
   void hand_out(Delivery delivery);
   void fail_all();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Delivery> queue_;
-  std::unordered_map<StreamKey, std::shared_ptr<Stream>> streams_;
-  std::unordered_map<uint64_t, Info> infos_;
-  std::function<void(uint64_t, uint64_t)> consumed_;
-  bool finishing_ = false, finished_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Delivery> queue_ GUARDED_BY(mutex_);
+  std::unordered_map<StreamKey, std::shared_ptr<Stream>> streams_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Info> infos_ GUARDED_BY(mutex_);
+  std::function<void(uint64_t, uint64_t)> consumed_ GUARDED_BY(mutex_);
+  bool finishing_ GUARDED_BY(mutex_) = false;
+  bool finished_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -21,7 +21,7 @@ Stream::Stream(StreamKey k, std::string request_id, ChunkCallback on_chunk)
 
 std::exception_ptr Stream::add(StreamNews news) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (done_) return nullptr;  // its callback threw
     append_chunk(output_, news.chunk);
     if (news.chunk.has_progress()) progress_ = news.chunk.progress();
@@ -48,7 +48,7 @@ std::exception_ptr Stream::add(StreamNews news) {
 }
 
 void Stream::fail(std::exception_ptr error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (done_) return;
   done_ = true;
   error_ = error;
@@ -62,18 +62,18 @@ void Stream::fail(std::exception_ptr error) {
 }
 
 void Stream::set_cancel(std::function<void()> cancel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!done_) cancel_ = std::move(cancel);
 }
 
 std::function<void()> Stream::cancel_function() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cancel_;
 }
 
 std::optional<proto::RequestChunk> Stream::next_chunk() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return done_ || version_ > seen_version_; });
+  const MutexLock lock(mutex_);
+  while (!done_ && version_ <= seen_version_) changed_.wait(mutex_);
   if (version_ > seen_version_) {
     seen_version_ = version_;
     proto::RequestChunk chunk = cursor_.next_chunk(output_);

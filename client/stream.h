@@ -2,14 +2,13 @@
 // thread, read from any.
 #pragma once
 
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "client/client_core.h"
 #include "client/tandem_client.h"
 #include "runtime/protocol/output_cursor.h"
@@ -38,17 +37,17 @@ class Stream {
 
  private:
   const ChunkCallback on_chunk_;
-  std::function<void()> cancel_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  proto::RequestOutput output_;
-  bool done_ = false;
-  std::exception_ptr error_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::function<void()> cancel_ GUARDED_BY(mutex_);
+  proto::RequestOutput output_ GUARDED_BY(mutex_);
+  bool done_ GUARDED_BY(mutex_) = false;
+  std::exception_ptr error_ GUARDED_BY(mutex_);
   std::promise<proto::RequestOutput> promise_;
   std::shared_future<proto::RequestOutput> future_;
   // Of next_chunk().
-  uint64_t version_ = 0, seen_version_ = 0;
-  OutputCursor cursor_;
+  uint64_t version_ GUARDED_BY(mutex_) = 0, seen_version_ GUARDED_BY(mutex_) = 0;
+  OutputCursor cursor_ GUARDED_BY(mutex_);
   std::optional<proto::SpeechProgress> progress_;  // the latest
 };
 

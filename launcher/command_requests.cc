@@ -1,12 +1,11 @@
 #include "launcher/command_requests.h"
 
 #include <array>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <random>
 #include <utility>
 
+#include "base/mutex.h"
 #include "runtime/protocol/output_cursor.h"
 #include "runtime/request/request_error.h"
 
@@ -31,17 +30,18 @@ struct CommandRequests::Inbox {
     proto::RequestChunk chunk;
     Clock::time_point at;
   };
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool streams = false;  // every chunk is waited for, not only the last ones
-  std::vector<News> news;
+  Mutex mutex;
+  CondVar changed;
+  // Every chunk is waited for, not only the last ones.
+  bool streams GUARDED_BY(mutex) = false;
+  std::vector<News> news GUARDED_BY(mutex);
 
   void add(uint64_t number, proto::RequestChunk chunk) {
     const bool last = chunk.finished() || chunk.has_error();
     const bool read = chunk.has_progress();  // there may be room for more sound
     bool awaited = false;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       news.push_back({number, std::move(chunk), Clock::now()});
       awaited = last || read || streams;
     }
@@ -54,7 +54,7 @@ CommandRequests::CommandRequests(EngineApi& engine)
 
 void CommandRequests::stream_to(ChunkSink sink) {
   sink_ = std::move(sink);
-  const std::lock_guard lock(inbox_->mutex);
+  const MutexLock lock(inbox_->mutex);
   inbox_->streams = static_cast<bool>(sink_);
 }
 
@@ -91,8 +91,9 @@ std::vector<CommandRequests::Finished> CommandRequests::poll() {
   if (!out.empty()) return out;  // before what waits
   std::vector<Inbox::News> news;
   {
-    std::unique_lock lock(inbox_->mutex);
-    inbox_->changed.wait_for(lock, kLongestPoll, [this] { return !inbox_->news.empty(); });
+    const auto deadline = Clock::now() + kLongestPoll;
+    const MutexLock lock(inbox_->mutex);
+    while (inbox_->news.empty() && inbox_->changed.wait_until(inbox_->mutex, deadline)) continue;
     news.swap(inbox_->news);
   }
   for (const auto& [number, chunk, at] : news) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "base/mutex.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/request_error.h"
 
@@ -20,26 +20,26 @@ class Handles {
  public:
   // False: there is one of that id.
   bool reserve(const std::string& id) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return slots_.try_emplace(id).second;
   }
   // It may have ended, or been cancelled, since its reservation.
   void set(const std::string& id, client::RequestHandle handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = slots_.find(id);
     if (it == slots_.end()) return;
     if (it->second.cancelled) handle.cancel();
     it->second.handle = std::move(handle);
   }
   void cancel(const std::string& id) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = slots_.find(id);
     if (it == slots_.end()) return;
     it->second.cancelled = true;
     if (it->second.handle) it->second.handle->cancel();
   }
   void remove(const std::string& id) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slots_.erase(id);
   }
 
@@ -48,8 +48,8 @@ class Handles {
     std::optional<client::RequestHandle> handle;
     bool cancelled = false;
   };
-  std::mutex mutex_;
-  std::unordered_map<std::string, Slot> slots_;
+  Mutex mutex_;
+  std::unordered_map<std::string, Slot> slots_ GUARDED_BY(mutex_);
 };
 
 void fail(const std::string& id, const InputError& error, const EngineApi::OnChunk& on_chunk) {
@@ -66,13 +66,14 @@ struct RemoteEngine::Impl {
   explicit Impl(client::Client connected) : client(std::move(connected)) {}
 
   std::shared_ptr<Handles> handles = std::make_shared<Handles>();
-  std::mutex mutex;  // of these
-  std::shared_future<proto::ServerInfo> asked;
-  EngineStatus status;
+  Mutex mutex;
+  std::shared_future<proto::ServerInfo> asked GUARDED_BY(mutex);
+  EngineStatus status GUARDED_BY(mutex);
   client::Client client;
 };
 
 RemoteEngine::RemoteEngine(client::Client client) : impl_(new Impl(std::move(client))) {
+  const MutexLock lock(impl_->mutex);
   impl_->status.reason = "the server has not answered yet";
   impl_->asked = impl_->client.server_info_async();
 }
@@ -109,7 +110,7 @@ void RemoteEngine::submit(Request r, OnChunk on_chunk) {
 void RemoteEngine::cancel(const std::string& id) { impl_->handles->cancel(id); }
 
 EngineStatus RemoteEngine::status() {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   EngineStatus& status = impl_->status;
   if (impl_->asked.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return status;
   try {

@@ -18,6 +18,17 @@
 
 namespace tandem {
 namespace fs = std::filesystem;
+
+std::string human_bytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
 namespace {
 
 using Memory = InspectReport::Memory;
@@ -105,16 +116,6 @@ void add_memory_of_types(const ModelLimits& limits, InspectReport& out) {
       static_cast<uint64_t>(limits.self_cache_values_per_token) + scales;
   out.int8_cross_bytes_per_token =
       static_cast<uint64_t>(limits.cross_cache_values_per_token) + scales;
-}
-
-std::string human_bytes(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text;
 }
 
 std::string human_count(uint64_t n) {

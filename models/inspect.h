@@ -65,6 +65,8 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint); 
 // The whole directory. Weights that cannot be read are an error of a supported architecture only.
 InspectReport inspect(const std::filesystem::path& directory);
 
+// "2.5 GiB".
+std::string human_bytes(uint64_t bytes);
 // For people: lines of "name  value", ending with a newline.
 std::string to_text(const InspectReport& report);
 nlohmann::ordered_json to_json(const InspectReport& report);

@@ -13,9 +13,9 @@
 #include <cctype>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/utf8.h"
 #include "text/unicode/library_classes.h"
 #include "text/unicode/unicode_classes.h"
@@ -111,9 +111,9 @@ std::vector<std::string> abbreviations_of(const std::string& language) {
 }
 
 const std::vector<std::string>& known_abbreviations(const std::string& language) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::map<std::string, std::vector<std::string>> known;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const auto [it, added] = known.try_emplace(language);
   if (added) it->second = abbreviations_of(language);
   return it->second;

@@ -9,14 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace tandem {
 namespace {
@@ -120,8 +120,8 @@ void adapt_to_limits() {
 }
 
 void check_threads(int count) {
-  std::mutex mutex;
-  std::condition_variable changed;
+  Mutex mutex;
+  CondVar changed;
   bool over = false;
   std::vector<std::thread> threads;
   std::string failure;
@@ -129,8 +129,8 @@ void check_threads(int count) {
     threads.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i)
       threads.emplace_back([&] {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return over; });
+        const MutexLock lock(mutex);
+        while (!over) changed.wait(mutex);
       });
   } catch (const std::system_error& e) {
     failure = e.code().message();
@@ -138,7 +138,7 @@ void check_threads(int count) {
     failure = std::strerror(ENOMEM);
   }
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     over = true;
   }
   changed.notify_all();

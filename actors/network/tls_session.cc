@@ -37,7 +37,7 @@ void block_sigpipe() {
 // --- Watch ---------------------------------------------------------------------------------------
 
 HandshakeWatch::Ticket HandshakeWatch::add(int fd) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (entries_.size() >= kMaxHandshakes) {
     // It may stand first for a moment yet; the next is not shut down twice.
     for (StoredSession& entry : entries_) {
@@ -51,12 +51,12 @@ HandshakeWatch::Ticket HandshakeWatch::add(int fd) {
 }
 
 void HandshakeWatch::remove(Ticket ticket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.erase(ticket);
 }
 
 void HandshakeWatch::expire() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::time_point now = Clock::now();
   for (StoredSession& entry : entries_) {
     if (entry.deadline > now) break;

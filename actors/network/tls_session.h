@@ -9,8 +9,9 @@
 #include <chrono>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace tandem::actors {
 
@@ -31,8 +32,8 @@ class HandshakeWatch {
   void expire();
 
  private:
-  std::mutex mutex_;
-  std::list<StoredSession> entries_;  // oldest first
+  Mutex mutex_;
+  std::list<StoredSession> entries_ GUARDED_BY(mutex_);  // oldest first
 };
 
 // Requires a certificate of the configured authority on both sides. Throws std::runtime_error.

@@ -34,18 +34,15 @@ Profile::Profile(const ProfileWindow& window) : window_(window) {}
 ProfileGroup* Profile::add_group(const std::string& name, int number,
                                  const std::vector<std::string>& threads) {
   constexpr int kApart = 100'000;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (groups_.size() == kMostGroups) return nullptr;
-  const auto is_taken = [&] {
-    return std::any_of(groups_.begin(), groups_.end(),
-                       [&](const ProfileGroup& group) { return group.number() == number; });
-  };
-  while (is_taken()) number += kApart;
+  const auto has_number = [&number](const ProfileGroup& group) { return group.number() == number; };
+  while (std::any_of(groups_.begin(), groups_.end(), has_number)) number += kApart;
   return &groups_.emplace_back(name, number, threads, window_, held_);
 }
 
 std::vector<const ProfileGroup*> Profile::groups() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<const ProfileGroup*> out;
   for (const ProfileGroup& group : groups_) out.push_back(&group);
   return out;

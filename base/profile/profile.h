@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/profile/track.h"
 
 namespace tandem {
@@ -90,8 +90,8 @@ class Profile {
   const ProfileWindow window_;
   const int64_t begun_ = profile_clock();
   std::atomic<bool> held_{false};
-  mutable std::mutex mutex_;  // of groups_ (not of what they hold)
-  std::deque<ProfileGroup> groups_;
+  mutable Mutex mutex_;
+  std::deque<ProfileGroup> groups_ GUARDED_BY(mutex_);  // not what they hold
 };
 
 // The process's profile; null: none is wanted. Set before the participating threads start.

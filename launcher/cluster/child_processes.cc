@@ -19,9 +19,10 @@
 #include <deque>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace tandem::launcher {
 namespace {
@@ -96,15 +97,15 @@ void kill_all(const Group& group) {
 struct ChildProcesses::Impl {
   GroupEnded ended;
   int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  std::mutex mutex;
-  std::deque<std::function<void()>> orders;  // for the thread
-  bool ending = false;
+  Mutex mutex;
+  std::deque<std::function<void()>> orders GUARDED_BY(mutex);  // for the thread
+  bool ending GUARDED_BY(mutex) = false;
   std::map<Key, Group> groups;  // the thread's
   std::thread thread;
 
   void order(std::function<void()> what, bool last = false) {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       orders.push_back(std::move(what));
       ending = ending || last;
     }
@@ -200,13 +201,13 @@ struct ChildProcesses::Impl {
     while (true) {
       std::deque<std::function<void()>> now;
       {
-        const std::lock_guard lock(mutex);
+        const MutexLock lock(mutex);
         now.swap(orders);
       }
       for (auto& what : now) what();
       reap();
       {
-        const std::lock_guard lock(mutex);
+        const MutexLock lock(mutex);
         if (ending && orders.empty() && groups.empty()) return;
       }
       std::vector<pollfd> fds{{wake, POLLIN, 0}};

@@ -57,7 +57,7 @@ LineReader::LineReader(std::unique_ptr<std::istream> in, EmptyLines empty)
 LineReader::~LineReader() {
   bool finished;
   {
-    std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->stop = true;
     finished = state_->finished;
     state_->changed.notify_all();
@@ -73,20 +73,20 @@ void LineReader::read(const std::shared_ptr<State>& state) {
   while (read_line(*state->in, line)) {
     if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
     if (line.text.empty() && !line.too_long && !state->keep_empty) continue;
-    std::unique_lock lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->stop || state->lines.size() < kLinesAhead; });
+    const MutexLock lock(state->mutex);
+    while (!state->stop && state->lines.size() >= kLinesAhead) state->changed.wait(state->mutex);
     if (state->stop) return;
     state->lines.push_back(std::move(line));
     state->changed.notify_all();
   }
-  std::lock_guard lock(state->mutex);
+  const MutexLock lock(state->mutex);
   state->finished = true;
   state->changed.notify_all();
 }
 
 std::optional<Line> LineReader::next(bool wait) {
-  std::unique_lock lock(state_->mutex);
-  if (wait) state_->changed.wait(lock, [&] { return state_->finished || !state_->lines.empty(); });
+  const MutexLock lock(state_->mutex);
+  while (wait && !state_->finished && state_->lines.empty()) state_->changed.wait(state_->mutex);
   if (state_->lines.empty()) return std::nullopt;
   Line line = std::move(state_->lines.front());
   state_->lines.pop_front();
@@ -95,7 +95,7 @@ std::optional<Line> LineReader::next(bool wait) {
 }
 
 bool LineReader::at_end() {
-  std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->finished && state_->lines.empty();
 }
 

@@ -1,18 +1,17 @@
 // Texts and lines from arguments, files and standard input.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <istream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace tandem::launcher {
 
@@ -44,11 +43,11 @@ class LineReader {
   // Shared with the thread, which may outlive the reader inside a read that nobody waits for.
   struct State {
     std::unique_ptr<std::istream> in;
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<Line> lines;
+    Mutex mutex;
+    CondVar changed;
+    std::deque<Line> lines GUARDED_BY(mutex);
     bool keep_empty = false;
-    bool finished = false, stop = false;
+    bool finished GUARDED_BY(mutex) = false, stop GUARDED_BY(mutex) = false;
   };
   static void read(const std::shared_ptr<State>& state);
 

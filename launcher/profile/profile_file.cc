@@ -84,7 +84,7 @@ ProfileFile::ProfileFile(std::filesystem::path file, const ProfileWindow& window
 ProfileFile::~ProfileFile() {
   set_process_profile(nullptr);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -102,24 +102,29 @@ void ProfileFile::write() {
 }
 
 void ProfileFile::write_in_time() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kLook, [this] { return stop_; })) {
+  while (!wait_for_stop(kLook)) {
     const int64_t last = profile_->last_step();
     if (!profile_->is_done() && (last == 0 || profile_clock() - last < kQuiet)) continue;
-    lock.unlock();
     try {
       write();
     } catch (const InputError& e) {
       spdlog::error("{}", e.what());
       return;
     }
-    lock.lock();
   }
+}
+
+// Returns whether it is time to stop.
+bool ProfileFile::wait_for_stop(std::chrono::milliseconds most) {
+  const auto deadline = std::chrono::steady_clock::now() + most;
+  const MutexLock lock(mutex_);
+  while (!stop_ && changed_.wait_until(mutex_, deadline)) continue;
+  return stop_;
 }
 
 void ProfileFile::finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();

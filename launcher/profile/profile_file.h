@@ -1,15 +1,14 @@
 // The profile of this process, and the file that it becomes.
 #pragma once
 
-#include <condition_variable>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/profile/profile.h"
 
 namespace tandem::launcher {
@@ -44,15 +43,16 @@ class ProfileFile {
  private:
   void write();
   void write_in_time();
+  bool wait_for_stop(std::chrono::milliseconds most);
 
   const std::filesystem::path file_;
   const When when_;
   const std::unique_ptr<Profile> profile_;
   const std::filesystem::file_time_type begun_ = std::filesystem::file_time_type::clock::now();
   std::optional<size_t> written_;  // events; of the writing thread, then finish()'s
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stop_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stop_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -3,7 +3,6 @@
 // as a message that they probe for while they wait.
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -42,10 +41,13 @@ bool wait(Handle& request, std::chrono::milliseconds timeout, std::chrono::micro
 }
 
 void keep_for_ever(std::shared_ptr<void> buffers) {
-  static auto& kept = *new std::vector<std::shared_ptr<void>>;
-  static auto& mutex = *new std::mutex;
-  const std::lock_guard lock(mutex);
-  kept.push_back(std::move(buffers));
+  struct Kept {
+    Mutex mutex;
+    std::vector<std::shared_ptr<void>> buffers GUARDED_BY(mutex);
+  };
+  static Kept& kept = *new Kept;
+  const MutexLock lock(kept.mutex);
+  kept.buffers.push_back(std::move(buffers));
 }
 
 }  // namespace mpi

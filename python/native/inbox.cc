@@ -7,16 +7,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_fields.h"
+#include "base/mutex.h"
 #include "client/tandem_client.h"
 #include "launcher/speech/audio_request.h"
 #include "runtime/media/image/image_file.h"
@@ -109,10 +108,11 @@ void write_chunk(const proto::RequestChunk& chunk, Inbox::News& news) {
 }  // namespace
 
 struct Inbox::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting;  // by number: have not ended
-  std::deque<Piece> pieces;
+  Mutex mutex;
+  CondVar changed;
+  // By number: have not ended.
+  std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting GUARDED_BY(mutex);
+  std::deque<Piece> pieces GUARDED_BY(mutex);
   int fd = -1;
   std::string prefix;  // of its requests' ids
 
@@ -134,7 +134,7 @@ struct Inbox::State {
 
   // From the engine.
   void take(uint64_t number, proto::RequestChunk chunk) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     const auto it = waiting.find(number);
     if (it == waiting.end()) return;
     Waiting& request = *it->second;
@@ -167,7 +167,7 @@ Inbox::Inbox(std::shared_ptr<OpenEngine> engine)
 Inbox::~Inbox() {
   std::vector<std::string> open;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     for (const auto& [number, request] : state_->waiting) open.push_back(request->id);
     state_->waiting.clear();
     state_->pieces.clear();
@@ -201,7 +201,7 @@ void Inbox::submit(uint64_t number, const json& request, std::optional<MediaSour
   waiting->score = score;
   waiting->output.set_request_id(to_send.id);
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     if (!state_->waiting.emplace(number, std::move(waiting)).second)
       throw invalid_request("number", std::to_string(number) + " is that of a request under way");
   }
@@ -213,7 +213,7 @@ void Inbox::submit(uint64_t number, const json& request, std::optional<MediaSour
 void Inbox::cancel(uint64_t number) {
   std::string id;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     const auto it = state_->waiting.find(number);
     if (it == state_->waiting.end()) return;
     id = it->second->id;
@@ -224,10 +224,12 @@ void Inbox::cancel(uint64_t number) {
 std::vector<Inbox::News> Inbox::poll(int milliseconds, size_t most) {
   std::vector<Piece> taken;
   {
-    std::unique_lock lock(state_->mutex);
-    if (milliseconds > 0)
-      state_->changed.wait_for(lock, std::chrono::milliseconds(milliseconds),
-                               [&] { return !state_->pieces.empty(); });
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    const MutexLock lock(state_->mutex);
+    while (milliseconds > 0 && state_->pieces.empty() &&
+           state_->changed.wait_until(state_->mutex, deadline))
+      continue;
     while (!state_->pieces.empty() && taken.size() < most) {
       taken.push_back(std::move(state_->pieces.front()));
       state_->pieces.pop_front();

@@ -6,14 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
 #include "actors/in_process_engine.h"
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/mutex.h"
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/cluster/prepare_host.h"
 #include "launcher/options.h"
@@ -146,13 +145,14 @@ json facts_of(const std::string& model, const EngineStatus& status, const Reques
 
 // Constant once it is open, until it is closed.
 struct OpenEngine::Impl {
-  std::unique_ptr<actors::Cluster> cluster;  // of several ranks
-  std::unique_ptr<EngineApi> api;            // null: closed
-  const RequestProcessor* processor = nullptr;
+  // Held by whoever uses the engine, alone by whoever opens or closes it.
+  mutable SharedMutex mutex;
+  std::unique_ptr<actors::Cluster> cluster GUARDED_BY(mutex);  // of several ranks
+  std::unique_ptr<EngineApi> api GUARDED_BY(mutex);            // null: closed
+  const RequestProcessor* processor GUARDED_BY(mutex) = nullptr;
   json facts;
-  mutable std::shared_mutex mutex;  // held by whoever uses them, alone by whoever closes
 
-  void open(const json& given, const std::function<bool()>& stop) {
+  void open(const json& given, const std::function<bool()>& stop) REQUIRES(mutex) {
     Options options;
     options.cluster.log.level = "warn";
     read(given, options);
@@ -180,7 +180,7 @@ struct OpenEngine::Impl {
   }
 
   void open_cluster(launcher::ClusterOptions& ranks, const EngineConfig& config,
-                    const std::function<bool()>& stop) {
+                    const std::function<bool()>& stop) REQUIRES(mutex) {
     ranks.backend = "threads";
     ranks.config.requests.max_requests = kMostRequests;
     launcher::prepare_host(ranks, config, /*threads=*/0);
@@ -195,6 +195,7 @@ struct OpenEngine::Impl {
 OpenEngine::OpenEngine(const json& options, const std::function<bool()>& stop)
     : impl_(std::make_unique<Impl>()) {
   try {
+    const WriterLock lock(impl_->mutex);
     impl_->open(options, stop);
   } catch (const InputError& error) {
     throw by_options(error);
@@ -204,7 +205,7 @@ OpenEngine::OpenEngine(const json& options, const std::function<bool()>& stop)
 OpenEngine::~OpenEngine() { close(); }
 
 void OpenEngine::submit(EngineApi::Request request, EngineApi::OnChunk on_chunk) {
-  const std::shared_lock lock(impl_->mutex);
+  const ReaderLock lock(impl_->mutex);
   if (impl_->api) return impl_->api->submit(std::move(request), std::move(on_chunk));
   proto::RequestChunk chunk;
   chunk.set_request_id(request.id);
@@ -213,12 +214,12 @@ void OpenEngine::submit(EngineApi::Request request, EngineApi::OnChunk on_chunk)
 }
 
 void OpenEngine::cancel(const std::string& id) {
-  const std::shared_lock lock(impl_->mutex);
+  const ReaderLock lock(impl_->mutex);
   if (impl_->api) impl_->api->cancel(id);
 }
 
 json OpenEngine::tokenize(const json& request) const {
-  const std::shared_lock lock(impl_->mutex);
+  const ReaderLock lock(impl_->mutex);
   if (!impl_->api) throw InputError(ErrorKind::kUnavailable, "the engine is closed");
   const Tokenizer& tokenizer = impl_->processor->tokenizer();
   if (request.contains("text"))
@@ -235,7 +236,7 @@ json OpenEngine::tokenize(const json& request) const {
 const json& OpenEngine::facts() const { return impl_->facts; }
 
 void OpenEngine::close() {
-  const std::unique_lock lock(impl_->mutex);
+  const WriterLock lock(impl_->mutex);
   impl_->api.reset();
   impl_->processor = nullptr;
   if (impl_->cluster) impl_->cluster->stop();

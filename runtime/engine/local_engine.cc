@@ -2,15 +2,14 @@
 #include "runtime/engine/local_engine.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <future>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <variant>
 
+#include "base/mutex.h"
 #include "runtime/engine/engine_shell.h"
 #include "runtime/engine/local_streams.h"
 
@@ -56,11 +55,11 @@ class LocalEngine::Loop {
   void tick();
   void publish();
 
-  mutable std::mutex mutex_;  // of these
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::deque<Event> events_;  // oldest first
-  EngineStatus status_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::deque<Event> events_ GUARDED_BY(mutex_);  // oldest first
+  EngineStatus status_ GUARDED_BY(mutex_);
 
   const int most_events_;             // between two steps
   std::optional<EngineShell> shell_;  // while the thread runs; the rest is the thread's alone
@@ -88,7 +87,7 @@ LocalEngine::Loop::Loop(const EngineConfig& config, const LoadProgress& progress
 
 LocalEngine::Loop::~Loop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_one();
@@ -104,7 +103,7 @@ void LocalEngine::Loop::submit(Request request, OnChunk on_chunk) {
 // From a callback of the engine's end it is dropped, and its stream fails.
 void LocalEngine::Loop::add(Event event) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
     events_.push_back(std::move(event));
   }
@@ -112,7 +111,7 @@ void LocalEngine::Loop::add(Event event) {
 }
 
 EngineStatus LocalEngine::Loop::status() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return status_;
 }
 
@@ -140,7 +139,7 @@ void LocalEngine::Loop::run(const EngineConfig& config, const LoadProgress& prog
   // What has not ended hears of it from its stream.
   std::deque<Event> unread;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     unread.swap(events_);
   }
   unread.clear();
@@ -150,12 +149,15 @@ void LocalEngine::Loop::run(const EngineConfig& config, const LoadProgress& prog
 
 // Until there is something to do; false: the engine ends.
 bool LocalEngine::Loop::wait() {
-  std::unique_lock lock(mutex_);
-  const auto called = [this] { return stopping_ || !events_.empty(); };
-  if (shell_->num_requests() == 0)
-    changed_.wait(lock, called);
-  else if (!busy_)
-    changed_.wait_for(lock, kTickInterval, called);
+  const bool idle = shell_->num_requests() == 0;
+  const auto next_tick = Clock::now() + kTickInterval;
+  const MutexLock lock(mutex_);
+  while (!stopping_ && events_.empty()) {
+    if (idle)
+      changed_.wait(mutex_);
+    else if (busy_ || !changed_.wait_until(mutex_, next_tick))
+      break;
+  }
   return !stopping_;
 }
 
@@ -163,7 +165,7 @@ bool LocalEngine::Loop::wait() {
 // together.
 void LocalEngine::Loop::take_events() {
   for (int i = 0; i < most_events_; ++i) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_ || events_.empty()) return;
     Event event = std::move(events_.front());
     events_.pop_front();
@@ -248,7 +250,7 @@ void LocalEngine::Loop::publish() {
   status.ready = failure_.empty();
   status.reason = failure_;
   status.info = shell_->info();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   status_ = std::move(status);
 }
 

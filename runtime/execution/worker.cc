@@ -3,17 +3,19 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/profile/profile.h"
 #include "parallel/communicators/device_communicator.h"
+#include "runtime/execution/compute_type.h"
 #include "runtime/execution/device/recording_cost.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/engine_config.h"
+#include "runtime/execution/kv_cache.h"
 #include "runtime/execution/model_runner.h"
 
 namespace tandem {
@@ -56,7 +58,7 @@ class ModelWorker final : public Worker {
     const proto::LoadingConfig& loading = config_.loading();
     const DType dtype = *asked_dtype(config_);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       comm_ = make_communicator_(setup);
       if (aborted_) comm_->abort();
     }
@@ -71,9 +73,15 @@ class ModelWorker final : public Worker {
     warm_up_group();
     const ModelConfig model_config = ModelConfig::load(loading.model());
     Checkpoint checkpoint = Checkpoint::open(loading.model());
+    const bool first = setup.rank() == 0 && setup.replica() == 0;
+    if (ctx_->on_cpu())
+      check_weights_fit(model_config, checkpoint, dtype, setup.size(), available_memory());
+    if (first)
+      spdlog::info("{}",
+                   describe_compute_type(dtype, model_config.checkpoint_dtype, ctx_->on_cpu()));
     const Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
     model_ = load_model(model_config, checkpoint, build, progress);
-    if (setup.rank() == 0 && setup.replica() == 0)
+    if (first)
       for (const std::string& line : load_warnings(model_config, checkpoint))
         spdlog::warn("{}", line);
     size_t draft_block = 0;
@@ -135,7 +143,7 @@ class ModelWorker final : public Worker {
   }
 
   void abort() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     aborted_ = true;
     if (comm_) comm_->abort();
   }
@@ -150,7 +158,7 @@ class ModelWorker final : public Worker {
   void join_device_group(const proto::WorkerSetup& setup) {
     if (ctx_->on_cpu() || comm_->size() == 1) return;
     auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     comm_ = std::move(joined);
     if (aborted_) comm_->abort();
   }
@@ -192,9 +200,10 @@ class ModelWorker final : public Worker {
   ProfileGroup* profile_ = nullptr;
   EngineConfig config_;
   std::unique_ptr<Context> ctx_;  // outlives the group, which may be one of devices
-  std::mutex mutex_;              // of comm_ (the pointer) and aborted_
+  // Of comm_ too, which only the worker's own thread changes, and so may read without it.
+  Mutex mutex_;
   std::shared_ptr<Communicator> comm_;
-  bool aborted_ = false;
+  bool aborted_ GUARDED_BY(mutex_) = false;
   std::unique_ptr<Model> model_;
   std::optional<LoadedDraftModel> draft_model_;
   std::unique_ptr<ModelRunner> runner_;

@@ -8,17 +8,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/seconds_since.h"
 
 namespace tandem {
@@ -46,7 +45,7 @@ struct DecoderPool::Impl {
   }
   ~Impl() {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       TANDEM_CHECK(busy == 0, "decoders are at work");
       ending = true;
     }
@@ -59,25 +58,24 @@ struct DecoderPool::Impl {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(wake, &one, sizeof one);
   }
-  ProcessPtr take_idle();
+  ProcessPtr take_idle() REQUIRES(mutex);
   void keep();
   void start_ordered();
   std::vector<ProcessPtr> ended();
 
   const Options options;
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  mutable std::mutex mutex;
-  std::condition_variable freed;
-  // Protected by `mutex`:
-  size_t busy = 0;        // taken, or being started for somebody
-  std::deque<Idle> idle;  // the last one was used last
-  std::deque<std::promise<ProcessPtr>> orders;
-  bool ending = false;
+  mutable Mutex mutex;
+  CondVar freed;
+  size_t busy GUARDED_BY(mutex) = 0;        // taken, or being started for somebody
+  std::deque<Idle> idle GUARDED_BY(mutex);  // the last one was used last
+  std::deque<std::promise<ProcessPtr>> orders GUARDED_BY(mutex);
+  bool ending GUARDED_BY(mutex) = false;
   bool has_warned = false;  // the keeper's
   std::thread keeper;
 };
 
-// Under the mutex. Null: none of them lives.
+// Null: none of them lives.
 ProcessPtr DecoderPool::Impl::take_idle() {
   while (!idle.empty()) {
     ProcessPtr process = std::move(idle.back().process);
@@ -92,7 +90,7 @@ void DecoderPool::Impl::start_ordered() {
   for (;;) {
     std::promise<ProcessPtr> order;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (orders.empty()) return;
       order = std::move(orders.front());
       orders.pop_front();
@@ -113,7 +111,7 @@ void DecoderPool::Impl::start_ordered() {
 // Those that wait and have ended, say something unasked, or have waited for long.
 std::vector<ProcessPtr> DecoderPool::Impl::ended() {
   std::vector<ProcessPtr> out;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   for (Idle& i : idle) {
     pollfd news = {i.process->socket(), POLLIN, 0};
     if (ending || poll(&news, 1, 0) != 0 || seconds_since(i.since) > options.idle_seconds)
@@ -130,7 +128,7 @@ void DecoderPool::Impl::keep() {
     std::vector<pollfd> sockets = {{wake, POLLIN, 0}};
     int wait = -1;  // milliseconds
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (ending) return;
       if (!orders.empty()) continue;
       for (const Idle& i : idle) sockets.push_back({i.process->socket(), POLLIN, 0});
@@ -157,8 +155,8 @@ DecoderPool& DecoderPool::of_process() {
 std::unique_ptr<DecoderProcess> DecoderPool::take() {
   std::future<ProcessPtr> started;
   {
-    std::unique_lock lock(impl_->mutex);
-    impl_->freed.wait(lock, [&] { return impl_->busy < impl_->options.most; });
+    const MutexLock lock(impl_->mutex);
+    while (impl_->busy >= impl_->options.most) impl_->freed.wait(impl_->mutex);
     ++impl_->busy;
     if (ProcessPtr process = impl_->take_idle()) return process;
     impl_->orders.emplace_back();
@@ -175,7 +173,7 @@ std::unique_ptr<DecoderProcess> DecoderPool::take() {
 
 void DecoderPool::give_back(std::unique_ptr<DecoderProcess> process) {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     --impl_->busy;
     if (process) impl_->idle.push_back({std::move(process), Clock::now()});
   }
@@ -184,7 +182,7 @@ void DecoderPool::give_back(std::unique_ptr<DecoderProcess> process) {
 }
 
 size_t DecoderPool::num_idle() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->idle.size();
 }
 

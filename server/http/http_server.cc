@@ -8,13 +8,13 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <list>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/http/sockets/listeners.h"
 #include "server/http/sockets/tls_context.h"
 
@@ -46,8 +46,8 @@ struct HttpServer::Impl final : ConnectionOwner {
         listeners(io, c) {}
 
   void take(tcp::socket socket);
-  bool make_room(bool spare_new);
-  void tell();
+  bool make_room(bool spare_new) REQUIRES(mutex);
+  void tell() REQUIRES(mutex);
   void is_now(Connection& connection, Activity activity) override;
   void ended(Connection& connection) override;
 
@@ -60,9 +60,9 @@ struct HttpServer::Impl final : ConnectionOwner {
     Activity activity = Activity::kSilent;
     bool leaving = false;  // it makes room for another
   };
-  Line* line_of(Activity activity);
-  void join_line(OpenConnection& entry, Connection& connection, Activity activity);
-  void leave_line(OpenConnection& entry);
+  Line* line_of(Activity activity) REQUIRES(mutex);
+  void join_line(OpenConnection& entry, Connection& connection, Activity activity) REQUIRES(mutex);
+  void leave_line(OpenConnection& entry) REQUIRES(mutex);
 
   const ServerConfig& config;
   std::unique_ptr<asio::ssl::context> tls;
@@ -72,17 +72,17 @@ struct HttpServer::Impl final : ConnectionOwner {
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   Listeners listeners;
   std::vector<std::thread> threads;
-  std::mutex mutex;  // of what follows
-  std::unordered_map<Connection*, OpenConnection> connections;
-  Line silent, idle, reading;
-  size_t num_leaving = 0;
-  Clock::time_point told;
-  bool draining = false;
+  Mutex mutex;
+  std::unordered_map<Connection*, OpenConnection> connections GUARDED_BY(mutex);
+  Line silent GUARDED_BY(mutex), idle GUARDED_BY(mutex), reading GUARDED_BY(mutex);
+  size_t num_leaving GUARDED_BY(mutex) = 0;
+  Clock::time_point told GUARDED_BY(mutex);
+  bool draining GUARDED_BY(mutex) = false;
   std::atomic<bool> stopped{false};
 };
 
 void HttpServer::Impl::take(tcp::socket socket) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const size_t here = connections.size() - num_leaving;
   bool crowded = false, refused = draining;
   if (!refused && here >= config.max_connections) {
@@ -152,7 +152,7 @@ void HttpServer::Impl::leave_line(OpenConnection& entry) {
 }
 
 void HttpServer::Impl::is_now(Connection& connection, Activity activity) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   OpenConnection& entry = connections.at(&connection);
   if (entry.leaving) {
     if (activity == Activity::kIdle) return;
@@ -165,7 +165,7 @@ void HttpServer::Impl::is_now(Connection& connection, Activity activity) {
 }
 
 void HttpServer::Impl::ended(Connection& connection) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const auto it = connections.find(&connection);
   if (it->second.leaving) --num_leaving;
   leave_line(it->second);
@@ -195,12 +195,12 @@ uint16_t HttpServer::port() const { return impl_->listeners.port(); }
 bool HttpServer::is_local() const { return impl_->listeners.local(); }
 
 int HttpServer::num_connections() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return static_cast<int>(impl_->connections.size());
 }
 
 void HttpServer::drain() {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->draining = true;
   impl_->listeners.close();
   for (const auto& [key, entry] : impl_->connections)
@@ -211,7 +211,7 @@ void HttpServer::stop() {
   if (impl_->stopped.exchange(true)) return;
   drain();
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     for (const auto& [key, entry] : impl_->connections)
       if (const auto connection = entry.connection.lock()) connection->abort();
   }

@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "runtime/protocol/token_histogram.h"
 #include "runtime/version.h"
 #include "server/metrics/process_metrics.h"
@@ -111,8 +111,8 @@ struct Metrics::Impl {
     }
   };
 
-  // With `mutex`. Workers that start anew count from the beginning.
-  void set(const StepSums& now) {
+  // Workers that start anew count from the beginning.
+  void set(const StepSums& now) REQUIRES(mutex) {
     StepSums more = now;
     if (now.tokens >= steps.tokens) {
       more.tokens -= steps.tokens;
@@ -122,8 +122,7 @@ struct Metrics::Impl {
       iteration_tokens.ObserveMultiple(more.counts, more.tokens);
     steps = now;
   }
-  // With `mutex`.
-  void set(const DraftSums& d) {
+  void set(const DraftSums& d) REQUIRES(mutex) {
     drafts.set(d.drafts);
     draft_tokens.set(d.tokens);
     accepted_tokens.set(d.accepted);
@@ -163,8 +162,8 @@ struct Metrics::Impl {
   prometheus::Gauge& connections = gauge("tandem:http_connections", "Open HTTP connections.");
   prometheus::Family<prometheus::Gauge>& replica_up =
       gauges("tandem:replica_up", "1 if the replica's workers are up.");
-  std::mutex mutex;  // of the mirrors, `steps` and `process`
-  StepSums steps;    // as of the last set()
+  Mutex mutex;                       // of the mirrors and `process` too
+  StepSums steps GUARDED_BY(mutex);  // as of the last set()
   Mirror preemptions{
       counter("tandem:num_preemptions_total", "Requests that made room for others.")};
   Mirror restarts{
@@ -348,7 +347,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
   impl_->connections.Set(num_connections);
   impl_->expected_wait.Set(status.info.expected_wait());
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     impl_->preemptions.set(preemptions);
     impl_->restarts.set(status.info.num_restarts());
     impl_->refused_queue_time.set(static_cast<double>(status.info.refused_queue_time()));

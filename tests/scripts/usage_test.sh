@@ -8,7 +8,7 @@ wrong() {
   echo "FAILED $*"
   failures=$((failures + 1))
 }
-for script in quickstart test test_fresh test_aarch64 smoke install_dependencies check_style build_wheel; do
+for script in quickstart test test_long test_fresh test_aarch64 smoke install_dependencies check_style check_locks build_wheel; do
   file=$repository/scripts/$script
   # test_fresh is for a developer's machine and uses bash, which a bare root has as well.
   [ -x "$file" ] || wrong "$script is not executable"
@@ -23,6 +23,13 @@ for bad in "--preset nonesuch" "--repeat 0" "--repeat many"; do
   # shellcheck disable=SC2086 # two words
   "$repository/scripts/test" $bad >/dev/null 2>&1 || status=$?
   [ $status = 2 ] || wrong "test $bad: exit status $status instead of 2"
+done
+status=0
+"$repository/scripts/test" --long no-such-part >/dev/null 2>&1 || status=$?
+[ $status = 2 ] || wrong "test --long with a part that does not exist: exit status $status instead of 2"
+# The record has a row for each part.
+for part in $("$repository/scripts/test_long" --list); do
+  grep -q "^| \`$part\` | [0-9–]" "$repository/docs/long_tests.md" || wrong "docs/long_tests.md has no row of $part"
 done
 status=0
 "$repository/scripts/quickstart" --no-install /no/such/text >/dev/null 2>&1 || status=$?

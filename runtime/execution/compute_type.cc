@@ -1,0 +1,58 @@
+#include "runtime/execution/compute_type.h"
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "models/inspect.h"
+
+namespace tandem {
+namespace {
+
+// Upper bound without a look at the values: tied tensors count as often as the file has them.
+size_t most_weight_bytes(const Checkpoint& checkpoint, DType dtype) {
+  size_t elements = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    size_t count = 1;
+    for (const int64_t d : tensor.shape) count *= static_cast<size_t>(d);
+    elements += count;
+  }
+  return elements * size_of(dtype);
+}
+
+}  // namespace
+
+void check_weights_fit(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,
+                       int ranks, size_t available) {
+  const auto part = [ranks](uint64_t bytes) { return bytes / static_cast<uint64_t>(ranks); };
+  if (part(most_weight_bytes(checkpoint, dtype)) <= available) return;
+  uint64_t needed = 0;
+  std::string others;
+  for (const InspectReport::Memory& memory : inspect(config, checkpoint).memory) {
+    const uint64_t bytes = part(memory.weight_bytes);
+    if (memory.dtype == name_of(dtype))
+      needed = bytes;
+    else if (bytes <= available)
+      others += (others.empty() ? "" : ", ") + memory.dtype + " (" + human_bytes(bytes) + ")";
+  }
+  if (needed <= available) return;
+  throw InputError(ErrorKind::kResource,
+                   std::string("--dtype: in ") + name_of(dtype) + " the weights take " +
+                       human_bytes(needed) + (ranks > 1 ? " on each rank" : "") + ", and " +
+                       human_bytes(available) + " of memory are free; " +
+                       (others.empty() ? "no type fits" : "what fits: " + others),
+                   "--dtype");
+}
+
+std::string describe_compute_type(DType dtype, std::optional<DType> stored, bool on_cpu) {
+  const std::string computes = std::string("computes in ") + name_of(dtype);
+  const std::string exact = "--dtype float32 gives HuggingFace's tokens exactly";
+  if (!on_cpu) return computes;
+  if (dtype == DType::kF32)
+    return computes + ": HuggingFace's tokens exactly; --dtype int8 is faster and changes some";
+  if (dtype == DType::kBF16)
+    return computes + (stored == DType::kBF16 ? ", the type of the files" : "") +
+           ": some tokens differ from HuggingFace's; " + exact + ", --dtype int8 is faster";
+  return computes + ": some tokens differ from HuggingFace's; " + exact;
+}
+
+}  // namespace tandem
