@@ -1,8 +1,8 @@
 // What is behind Cluster, for those who live in the same actor system (in_process_engine.h).
 #pragma once
 
-#include "actors/internal.h"
 #include "actors/network/system_config.h"
+#include "actors/spawn.h"
 #include "base/mutex.h"
 
 namespace tandem::actors {

@@ -7,8 +7,8 @@
 
 #include <unordered_map>
 
-#include "actors/internal.h"
 #include "actors/preparer_queue.h"
+#include "actors/spawn.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/request/request_json.h"
 #include "runtime/version.h"

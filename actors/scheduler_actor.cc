@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "actors/internal.h"
+#include "actors/spawn.h"
 #include "runtime/engine/step_loop.h"
 
 namespace tandem::actors {

@@ -7,7 +7,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "actors/internal.h"
+#include "actors/spawn.h"
 #include "actors/worker_process.h"
 #include "runtime/engine/supervisor_core.h"
 

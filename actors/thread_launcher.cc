@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "actors/internal.h"
+#include "actors/spawn.h"
 #include "base/mutex.h"
 #include "parallel/communicators/shared_memory_communicator.h"
 

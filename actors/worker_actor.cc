@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
-#include "actors/internal.h"
 #include "actors/network/process_limits.h"
+#include "actors/spawn.h"
 #include "actors/worker_process.h"
 #include "base/poll_nap.h"
 #include "base/signal_stack.h"

@@ -11,10 +11,10 @@
 #include <system_error>
 #include <thread>
 
-#include "actors/internal.h"
 #include "actors/network/network.h"
 #include "actors/network/process_limits.h"
 #include "actors/network/system_config.h"
+#include "actors/spawn.h"
 #include "base/error.h"
 #include "base/signal_stack.h"
 #include "runtime/engine/supervisor_core.h"

@@ -29,11 +29,12 @@ if(TANDEM_SANITIZE)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
 
-# tandem_precompile(TARGET HEADERS headers): the headers that most of the target's files read, read once; a few of the
-# standard library come with them. Every file still names what it needs: with TANDEM_PRECOMPILE=OFF it builds without.
+# tandem_precompile(TARGET [ALWAYS] HEADERS headers): the headers that most of the target's files read, read once; a few of the
+# standard library come with them. Every file still names what it needs: with TANDEM_PRECOMPILE=OFF it builds without. Files
+# that TANDEM_UNITY compiles together do without; tests, which it leaves apart (ALWAYS), do not.
 function(tandem_precompile target)
-  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
-  if(TANDEM_PRECOMPILE AND NOT TANDEM_UNITY)
+  cmake_parse_arguments(ARG "ALWAYS" "" "HEADERS" ${ARGN})
+  if(TANDEM_PRECOMPILE AND (ARG_ALWAYS OR NOT TANDEM_UNITY))
     target_precompile_headers(${target} PRIVATE <algorithm> <filesystem> <functional> <map> <memory> <optional> <string>
                               <unordered_map> <vector> ${ARG_HEADERS})
   endif()

@@ -39,13 +39,17 @@ include(package)
 
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
-install(FILES client/tandem_client.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/client COMPONENT client)
+# Programs include <tandem/client.h>, <tandem/engine.h> and <tandem/family.h> alone; what those include lies in internal/.
+set(headers ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+install(FILES include/tandem/client.h DESTINATION ${headers} COMPONENT client)
+install(FILES include/tandem/engine.h include/tandem/family.h DESTINATION ${headers} COMPONENT engine)
+install(FILES client/tandem_client.h DESTINATION ${headers}/internal/client COMPONENT client)
 install(FILES ${CMAKE_BINARY_DIR}/generated/runtime/protocol/tandem.pb.h ${CMAKE_BINARY_DIR}/generated/runtime/protocol/engine_config.pb.h
               runtime/protocol/tandem.proto runtime/protocol/engine_config.proto
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/runtime/protocol COMPONENT client)
+        DESTINATION ${headers}/internal/runtime/protocol COMPONENT client)
 install(TARGETS tandem_client tandem_actor_protocol tandem_request_reader tandem_protocol tandem_base EXPORT TandemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client
-        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers}/internal)
 install(EXPORT TandemTargets NAMESPACE Tandem:: DESTINATION ${package} COMPONENT client)
 configure_package_config_file(cmake/TandemConfig.cmake.in ${CMAKE_BINARY_DIR}/TandemConfig.cmake
                               INSTALL_DESTINATION ${package})
@@ -63,7 +67,7 @@ endforeach()
 set_target_properties(tandem_options PROPERTIES EXPORT_NAME options)
 install(TARGETS ${engine_targets} EXPORT TandemEngineTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT engine
-        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers}/internal)
 install(EXPORT TandemEngineTargets NAMESPACE Tandem:: DESTINATION ${package} COMPONENT engine)
-install(DIRECTORY base kernels parallel text models runtime DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem
+install(DIRECTORY base kernels parallel text models runtime DESTINATION ${headers}/internal
         COMPONENT engine FILES_MATCHING PATTERN *.h PATTERN kernels/cuda EXCLUDE PATTERN kernels/cpu EXCLUDE)

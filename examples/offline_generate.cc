@@ -1,15 +1,12 @@
 // Generates text for a few inputs with the engine that a server runs: no actors, no HTTP.
 //   offline_generate DIR [TEXT…]
+#include <tandem/engine.h>
+
 #include <cstdio>
 #include <future>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "base/error.h"
-#include "runtime/engine/local_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {

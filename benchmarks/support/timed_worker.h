@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -45,6 +46,14 @@ class TimedWorker final : public Worker {
         SequenceLimits{.block_size = block_size_, .num_device_blocks = start.num_device_blocks()});
   }
 
+  void launch(const proto::StepInput& step) override { answers_.push_back(execute(step)); }
+  int steps_launched() const override { return static_cast<int>(answers_.size()); }
+  bool ready() override { return !answers_.empty(); }
+  proto::StepOutput finish() override {
+    proto::StepOutput answer = std::move(answers_.front());
+    answers_.pop_front();
+    return answer;
+  }
   proto::StepOutput execute(const proto::StepInput& step) override {
     const int64_t begin = clock_ns();
     const auto scheduled = table_->apply(step);
@@ -105,6 +114,7 @@ class TimedWorker final : public Worker {
   TimedWorkerOptions options_;
   int rank_ = 0, size_ = 1, block_size_ = 0;
   int64_t steps_ = 0;
+  std::deque<proto::StepOutput> answers_;
   std::unique_ptr<SequenceTable> table_;
   std::atomic<bool> aborted_{false};
 };

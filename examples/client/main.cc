@@ -1,9 +1,9 @@
 // Submits the texts of the command line, or files of sound (@FILE), to a running server and prints
 // what comes back, as it comes.
+#include <tandem/client.h>
+
 #include <cstdio>
 #include <vector>
-
-#include "client/tandem_client.h"
 
 using tandem::client::Client;
 using tandem::client::ClientError;

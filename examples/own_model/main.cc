@@ -1,16 +1,14 @@
 // Generates text with a model of a family that Tandem does not know.
 //   own_model DIR [TEXT…]
+#include <tandem/engine.h>
+
 #include <cstdio>
 #include <future>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "own_family.h"
-#include "runtime/engine/local_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {

@@ -3,8 +3,6 @@
 // offset of 2.
 #include "own_family.h"
 
-#include "models/blocks/seq2seq.h"
-
 namespace own {
 namespace {
 

@@ -1,7 +1,7 @@
 // The family of this example.
 #pragma once
 
-#include "models/family.h"
+#include <tandem/family.h>
 
 namespace own {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "launcher/hub/cache.h"
-#include "launcher/hub/http.h"
+#include "launcher/hub/http_client.h"
 
 namespace tandem::hub {
 

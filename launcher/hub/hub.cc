@@ -15,7 +15,7 @@
 #include "base/printable.h"
 #include "launcher/hub/answers.h"
 #include "launcher/hub/download.h"
-#include "launcher/hub/http.h"
+#include "launcher/hub/http_client.h"
 #include "launcher/progress.h"
 
 namespace tandem::hub {

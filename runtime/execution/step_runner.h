@@ -2,11 +2,9 @@
 // Synchronous; one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <utility>
 
-#include "base/check.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -46,24 +44,6 @@ class StepRunner {
     launch(step);
     return finish();
   }
-};
-
-// launch() does all the work.
-class ImmediateRunner : public StepRunner {
- public:
-  proto::StepOutput execute(const proto::StepInput& step) override = 0;
-  void launch(const proto::StepInput& step) override { answers_.push_back(execute(step)); }
-  int steps_launched() const override { return static_cast<int>(answers_.size()); }
-  bool ready() override { return !answers_.empty(); }
-  proto::StepOutput finish() override {
-    TANDEM_CHECK(!answers_.empty(), "no step was launched");
-    proto::StepOutput answer = std::move(answers_.front());
-    answers_.pop_front();
-    return answer;
-  }
-
- private:
-  std::deque<proto::StepOutput> answers_;
 };
 
 }  // namespace tandem

@@ -14,7 +14,7 @@
 namespace tandem {
 
 // What a WorkerActor drives. Tests put slow, dying or lying workers in its place.
-class Worker : public ImmediateRunner {
+class Worker : public StepRunner {
  public:
   // Throws InputError naming flag, file or tensor; std::runtime_error otherwise.
   virtual proto::WorkerLoaded load(const proto::WorkerSetup& setup,

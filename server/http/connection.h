@@ -23,7 +23,7 @@
 #include "server/http/request_gate.h"
 #include "server/http/request_reader.h"
 #include "server/http/sockets/deadline.h"
-#include "server/http/sockets/stream.h"
+#include "server/http/sockets/socket_stream.h"
 
 namespace tandem::server {
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/http/sockets/stream.h"
+#include "server/http/sockets/socket_stream.h"
 
 namespace tandem::server {
 

@@ -16,6 +16,7 @@
 #include "tests/support/engine/cluster_client.h"
 #include "tests/support/goldens/golden_cluster_config.h"
 #include "tests/support/goldens/golden_embeddings.h"
+#include "tests/support/scheduling/immediate.h"
 
 namespace tandem::actors {
 namespace {
@@ -118,7 +119,7 @@ struct Faults {
   }
 };
 
-class FaultyWorker final : public Worker {
+class FaultyWorker final : public testing::Immediate<Worker> {
  public:
   explicit FaultyWorker(Faults& faults)
       : faults_(faults), worker_(make_model_worker([](const proto::WorkerSetup&) {

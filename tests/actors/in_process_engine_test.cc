@@ -16,6 +16,7 @@
 #include "runtime/protocol/prompt_reader.h"
 #include "tests/support/engine/listener.h"
 #include "tests/support/goldens/golden_cluster_config.h"
+#include "tests/support/scheduling/immediate.h"
 
 namespace tandem::actors {
 namespace {
@@ -25,7 +26,7 @@ using testing::Listener;
 using namespace std::chrono_literals;
 
 // Slow enough for tests to interfere.
-class SlowWorker final : public Worker {
+class SlowWorker final : public testing::Immediate<Worker> {
  public:
   proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
     return worker_->load(setup, progress);
@@ -215,7 +216,7 @@ TEST_F(FullEngineTest, RepeatsARefusalForAWhile) {
 
 // A device, whose answers come a while after the work was given to it. Counts how often it is asked
 // for them.
-class LateWorker final : public Worker {
+class LateWorker final : public testing::Immediate<Worker> {
  public:
   struct Looks {
     std::atomic<int64_t> looks{0};

@@ -12,6 +12,7 @@
 #include "tests/support/engine/cluster_client.h"
 #include "tests/support/engine/sound_prompts.h"
 #include "tests/support/goldens/golden_cluster_config.h"
+#include "tests/support/scheduling/immediate.h"
 
 namespace tandem::actors {
 namespace {
@@ -28,7 +29,7 @@ ClusterConfig speech_cluster(const std::filesystem::path& model) {
 }
 
 // Throws now and then, if it is asked to; and may take its time.
-class FallibleWorker final : public Worker {
+class FallibleWorker final : public testing::Immediate<Worker> {
  public:
   FallibleWorker(std::atomic<int>& steps, int every, std::chrono::milliseconds pause = {})
       : steps_(steps), every_(every), pause_(pause) {}

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "launcher/commands/command.h"
+#include "tests/support/scheduling/immediate.h"
 
 namespace tandem {
 namespace {
@@ -38,7 +39,7 @@ bool take_turn() {
   return false;
 }
 
-class FaultyWorker final : public Worker {
+class FaultyWorker final : public testing::Immediate<Worker> {
  public:
   FaultyWorker(std::shared_ptr<Worker> inner, const std::string& generation)
       : inner_(std::move(inner)) {

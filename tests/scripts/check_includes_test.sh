@@ -28,6 +28,8 @@ expect() {
   fi
 }
 
+expect 0 'an example with public headers' examples/a.cc '#include <tandem/engine.h>' '#include "own.h"'
+expect 1 'an example with other headers' examples/own/a.cc '#include "models/family.h"'
 expect 0 'leftwards' runtime/a.cc '#include "kernels/ops.h"' '#include "models/model.h"' '#include "runtime/a.h"'
 expect 0 'a room to the left' runtime/scheduling/a.h '#include "runtime/protocol/version.h"'
 expect 1 'a room to the right' runtime/protocol/a.h '#include "runtime/scheduling/sequence.h"'

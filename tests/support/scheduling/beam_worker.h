@@ -23,6 +23,7 @@
 #include "runtime/sampling/token_choice.h"
 #include "runtime/scheduling/scheduler.h"
 #include "runtime/scheduling/sequence.h"
+#include "tests/support/scheduling/immediate.h"
 
 namespace tandem::testing_support {
 
@@ -66,7 +67,7 @@ inline std::vector<float> beam_row(const std::string& request_id,
   return row;
 }
 
-class BeamWorker final : public ImmediateRunner {
+class BeamWorker final : public testing::Immediate<StepRunner> {
  public:
   explicit BeamWorker(const SchedulerConfig& config)
       : block_size_(config.block_size),

@@ -19,6 +19,7 @@
 #include "runtime/execution/step_runner.h"
 #include "runtime/scheduling/scheduler.h"
 #include "runtime/scheduling/sequence.h"
+#include "tests/support/scheduling/immediate.h"
 #include "tests/support/scheduling/sampled_tokens.h"
 
 namespace tandem::testing_support {
@@ -38,7 +39,7 @@ inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
              << ")";
 }
 
-class FakeWorker final : public ImmediateRunner {
+class FakeWorker final : public testing::Immediate<StepRunner> {
  public:
   // What the test knows of the sequences, by id, encoders included: all their tokens.
   using Truth = std::map<int64_t, std::vector<int32_t>>;

@@ -14,6 +14,7 @@
 #include "runtime/execution/step_runner.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/immediate.h"
 #include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
@@ -95,7 +96,7 @@ proto::Embedding undisturbed_embedding(const Ids& encoder, const proto::Sampling
   return out;
 }
 
-class SimulatedRank final : public ImmediateRunner {
+class SimulatedRank final : public testing::Immediate<StepRunner> {
  public:
   explicit SimulatedRank(const SchedulerConfig& config)
       : config_(config),

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/http/http_options.h"
+#include "launcher/commands/http_frontend.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/network/raw_client.h"
 

@@ -2,18 +2,15 @@
 // so are passed as they are.
 #pragma once
 
-#include <atomic>
 #include <caf/all.hpp>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "actors/cluster.h"
 #include "actors/network/messages.h"
-#include "base/mutex.h"
 #include "runtime/engine/local_streams.h"
+#include "runtime/execution/engine_config.h"
 #include "runtime/request/request_processor.h"
 
 namespace tandem::actors {
@@ -93,86 +90,6 @@ using SupervisorHandle =
     ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
                          caf::reacts_to<GroupFault>, caf::reacts_to<LaunchExited>,
                          caf::reacts_to<Pump>, caf::reacts_to<Tick>>;
-
-// For set_exception_handler(): an exception in an actor of the engine is a broken invariant.
-std::function<caf::error(std::exception_ptr&)> stop_loudly(const char* actor);
-
-// Seconds on the engine process's clock.
-double now();
-// The next Tick is due after this time.
-inline constexpr std::chrono::milliseconds kTickInterval{100};
-
-// The status that threads outside of CAF wait for.
-class StatusBoard {
- public:
-  template <class Change>
-  void update(const Change& change) {
-    {
-      const MutexLock lock(mutex_);
-      change(status_);
-    }
-    changed_.notify_all();
-  }
-  ClusterStatus get() const {
-    const MutexLock lock(mutex_);
-    return status_;
-  }
-  ClusterStatus wait(const ClusterStatus& seen, std::chrono::milliseconds most) const {
-    const auto deadline = std::chrono::steady_clock::now() + most;
-    const MutexLock lock(mutex_);
-    while (status_ == seen && changed_.wait_until(mutex_, deadline)) continue;
-    return status_;
-  }
-
- private:
-  mutable Mutex mutex_;
-  mutable CondVar changed_;
-  ClusterStatus status_ GUARDED_BY(mutex_);
-};
-
-// The engine's figures, as of its last tick.
-class InfoBoard {
- public:
-  void set(proto::ServerInfo info) {
-    const MutexLock lock(mutex_);
-    info_ = std::move(info);
-  }
-  proto::ServerInfo get() const {
-    const MutexLock lock(mutex_);
-    return info_;
-  }
-
- private:
-  mutable Mutex mutex_;
-  proto::ServerInfo info_ GUARDED_BY(mutex_);
-};
-
-// What all actors of a cluster share; immutable but for what is thread-safe itself.
-struct Shared {
-  ClusterConfig config;
-  std::shared_ptr<RequestProcessor> processor;
-  DType dtype = DType::kF32;
-  StatusBoard board;
-  InfoBoard info;
-};
-
-EngineActorHandle spawn_engine(caf::actor_system& system, std::shared_ptr<Shared> shared);
-SchedulerHandle spawn_scheduler(caf::actor_system& system, std::shared_ptr<Shared> shared,
-                                int replica, EngineActorHandle engine);
-// The supervisor tells the scheduler of a fault's consequences; the fault itself comes from it.
-SupervisorHandle spawn_supervisor(caf::actor_system& system, std::shared_ptr<Shared> shared,
-                                  std::vector<SchedulerHandle> schedulers, EngineActorHandle engine,
-                                  std::shared_ptr<GroupLauncher> launcher);
-// Runs on a thread of its own. Says hello to the supervisor as this rank.
-struct WorkerIdentity {
-  int replica = 0;
-  uint64_t generation = 0;
-  int rank = 0;
-  std::string crash_record;
-  std::shared_ptr<std::atomic<bool>> again = {};  // set if it is stopped to join once more
-};
-WorkerHandle spawn_worker(caf::actor_system& system, ReportHandle supervisor,
-                          WorkerIdentity identity, std::shared_ptr<Worker> worker);
 
 }  // namespace tandem::actors
 

@@ -1,6 +1,6 @@
 // libcurl behind http.h. Redirects are followed here and not by libcurl, so that each address is
 // looked at before it gets a request.
-#include "launcher/hub/http.h"
+#include "launcher/hub/http_client.h"
 
 #include <algorithm>
 #include <cctype>

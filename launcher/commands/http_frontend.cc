@@ -1,4 +1,4 @@
-#include "launcher/http/http_options.h"
+#include "launcher/commands/http_frontend.h"
 
 #include <sys/stat.h>
 
