@@ -92,6 +92,9 @@ int run_program(int argc, char** argv) {
   add("translate", "Translate texts, files and folders, of any length", add_translate);
   add("read", "Print the text in images", add_read);
   add("score", "Tell how likely targets are to a model, given their sources", add_score);
+  add("classify", "Tell the labels of texts, the model's or your own", add_classify);
+  add("answer", "Find where in a context the answer to a question is", add_answer);
+  add("embed", "Turn texts into vectors", add_embed);
   add("transcribe", "Write down what is said in files of sound", add_transcribe);
   add("serve", "Serve a model to HTTP and other clients", add_serve);
   add("worker", "Run one rank of a server's worker group", add_worker);

@@ -121,6 +121,11 @@ DecoderPromptRule decoder_prompt_rule(const ModelConfig& config) {
   return family != nullptr ? family->decoder_prompt : plain_decoder_prompt;
 }
 
+ShiftRule shift_rule(const ModelConfig& config) {
+  const ModelFamily* family = family_of_type(config.model_type);
+  return family != nullptr ? family->shift : start_before_source;
+}
+
 ModelLimits Model::limits() const { return limits_of(config()); }
 
 std::vector<TokenizerRule> tokenizer_rules() {

@@ -14,6 +14,7 @@
 #include "models/config/encoder_decoder.h"
 #include "models/config/limits.h"
 #include "models/model.h"
+#include "models/task.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_rule.h"
 
@@ -42,7 +43,10 @@ struct ModelFamily {
   void (*read_config)(const ConfigReader& in, ModelConfig& out) =
       [](const ConfigReader& in, ModelConfig& out) { read_encoder_decoder(in, {}, out); };
   ModelLimits (*limits)(const ModelConfig& config) = encoder_decoder_limits;
+  TaskSet (*tasks)(const ModelConfig& config) = tasks_of_class;
+  int default_labels = 2;  // of a class that classifies, if config.json does not say
   DecoderPromptRule decoder_prompt = plain_decoder_prompt;
+  ShiftRule shift = start_before_source;
   std::vector<TokenizerRule> tokenizers = {};
   // nullptr: the family has only a tokenizer.
   std::unique_ptr<Model> (*make)(const ModelConfig& config, const Weights& weights,

@@ -74,6 +74,16 @@ class Model {
   // compute_logits() for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids].
   // Exchanges nothing; gather_vocabulary() (parallel/layers/layers.h) makes whole rows of it.
   virtual Tensor compute_logits_shard(const Tensor& hidden) = 0;
+
+  // Without: the logits above are not to be asked for.
+  virtual bool has_language_head() const { return true; }
+  virtual bool has_output_head() const { return false; }
+  // Of a model of labels or spans: [rows, outputs] of decoder hidden states [rows, d_model]. No
+  // rank waits for another, and all get the same; one is enough.
+  virtual Tensor run_output_head(const Tensor&) {
+    TANDEM_CHECK(false, "the model has no such head");
+    return {};
+  }
 };
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "text/languages.h"
+#include "text/pair_cut.h"
 #include "text/pipeline/added_tokens.h"
 #include "text/pipeline/models/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
@@ -39,8 +40,8 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<int32_t> encode_from(const std::string& source_language, std::string_view text,
                                    bool add_special) const override;
   const LanguageSet& languages() const override { return languages_; }
-  std::vector<int32_t> encode_pair(std::string_view text, std::string_view second,
-                                   bool add_special) const override;
+  std::vector<int32_t> encode_pair(std::string_view text, std::string_view second, bool add_special,
+                                   const PairCut& cut) const override;
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
   std::optional<std::string> id_to_token(int32_t id) const override {
     const auto text = token(id);
@@ -272,8 +273,13 @@ std::vector<int32_t> PipelineTokenizer::encode_from(const std::string& source_la
 }
 
 std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::string_view second,
-                                                    bool add_special) const {
+                                                    bool add_special, const PairCut& cut) const {
   std::vector<int32_t> ids = encode_text(text), more = encode_text(second);
+  if (cut.most) {
+    const size_t around =
+        post_processor_ ? post_processor_->process_pair({}, {}, add_special).size() : 0;
+    cut_pair(ids, more, *cut.most - std::min(around, *cut.most), cut.only_first);
+  }
   if (post_processor_)
     return post_processor_->process_pair(std::move(ids), std::move(more), add_special);
   ids.insert(ids.end(), more.begin(), more.end());
@@ -386,7 +392,8 @@ const LanguageSet& Tokenizer::languages() const {
   return none;
 }
 
-std::vector<int32_t> Tokenizer::encode_pair(std::string_view, std::string_view, bool) const {
+std::vector<int32_t> Tokenizer::encode_pair(std::string_view, std::string_view, bool,
+                                            const PairCut&) const {
   throw not_supported("text_pair", "this tokenizer does not encode pairs");
 }
 

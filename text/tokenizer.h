@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "text/pair_cut.h"
 
 namespace tandem {
 
@@ -43,8 +44,9 @@ class Tokenizer {
   // The languages of texts and targets; none by default.
   virtual const LanguageSet& languages() const;
   // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
+  // cut: how their ends are cut off, as HuggingFace's truncation.
   virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
-                                           bool add_special = true) const;
+                                           bool add_special = true, const PairCut& cut = {}) const;
   // Invalid UTF-8 becomes U+FFFD, or nothing if drops_invalid(), as in HuggingFace; ids without a
   // token are skipped.
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;

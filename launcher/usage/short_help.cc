@@ -18,6 +18,13 @@ constexpr std::pair<std::string_view, std::string_view> kShort[] = {
     {"tandem read", "model format max-new-tokens num-beams dtype device threads connect"},
     {"tandem score",
      "model input jsonl source-lang target-lang no-eos dtype device threads connect"},
+    {"tandem classify",
+     "model input lines jsonl text-pair labels hypothesis-template multi-label "
+     "truncate-prompt-tokens dtype device threads connect"},
+    {"tandem answer", "model input jsonl truncate-prompt-tokens dtype device threads connect"},
+    {"tandem embed",
+     "model input lines jsonl pooling normalize source-lang truncate-prompt-tokens dtype device "
+     "threads connect"},
     {"tandem transcribe",
      "model format output-dir language task timestamps prompt temperature-fallback "
      "no-speech-threshold num-beams dtype device threads connect"},

@@ -22,7 +22,10 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
                                           : "encoder.layers.0.self_attn_layer_norm.weight";
   const Weights model = scope_of(root, shape.model, norm, {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
+  std::optional<OutputHead> output_head = find_output_head(root, b, c);
+  ModelConfig tied = c;  // such a class has no lm_head, whatever the key says
+  if (output_head) tied.tie_word_embeddings = true;
+  const TokenTables tables(root, model, tied);
   const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
                               const auto& positions) {
     std::optional<Norm> behind;
@@ -34,7 +37,11 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
       embeddings(encoder, encoder_tokens, shape.positions),
       embeddings(decoder, decoder_tokens,
                  shape.decoder_positions ? shape.decoder_positions : shape.positions),
-      ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
+      {}};
+  if (output_head)
+    parts.output_head = std::move(output_head);
+  else
+    parts.head.emplace(tables.head, final_logits_bias(root, c), b);
   // Old checkpoints carry the layout's version beside the weights.
   for (const Weights& side : {encoder, decoder}) side.find_any("version");
   SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);

@@ -159,6 +159,11 @@ Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {
   return run_decoder(turning, cache);
 }
 
+Tensor Seq2Seq::run_output_head(const Tensor& hidden) {
+  TANDEM_CHECK(parts_.output_head.has_value(), "the model has no head of labels or spans");
+  return parts_.output_head->forward(hidden);
+}
+
 Tensor Seq2Seq::run_decoder(const StepTensors& in, KvCache& cache) {
   Residual state{parts_.decoder_embeddings.forward(in.input_ids, in.positions)};
   if (parts_.own_row) state.update = parts_.own_row->forward(in.input_ids, in.positions);

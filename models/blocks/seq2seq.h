@@ -8,6 +8,7 @@
 
 #include "models/blocks/embeddings.h"
 #include "models/blocks/layers.h"
+#include "models/blocks/output_head.h"
 #include "models/model.h"
 
 namespace tandem {
@@ -48,12 +49,13 @@ class Seq2Seq : public Model {
   struct Parts {
     std::optional<Embeddings> encoder_embeddings;  // none: embed_source() is the family's own
     Embeddings decoder_embeddings;
-    ParallelLMHead head;
+    std::optional<ParallelLMHead> head;  // none: of a class without a language model's head
     // Of both sides; of models that do not begin with a post-norm.
     std::optional<OwnRow> own_row = {};
     // For frames: added to the result of embed_source(). Only for models that do not begin with a
     // post-norm.
     Positions frame_positions = Positions::none();
+    std::optional<OutputHead> output_head = {};
   };
   // Loads the layers of both sides, of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
@@ -65,14 +67,19 @@ class Seq2Seq : public Model {
   Tensor encode(const StepTensors& in) override;
   void write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) override;
   Tensor decode(const StepTensors& in, KvCache& cache) override;
-  Tensor compute_logits(const Tensor& hidden) override { return parts_.head.forward(hidden); }
-  bool takes_best(int64_t rows) const override { return parts_.head.takes_best(rows); }
+  Tensor compute_logits(const Tensor& hidden) override { return head().forward(hidden); }
+  bool takes_best(int64_t rows) const override {
+    return parts_.head && parts_.head->takes_best(rows);
+  }
   void take_best(const Tensor& hidden, const ops::LinearBestArgs& args) override {
-    parts_.head.take_best(hidden, args);
+    head().take_best(hidden, args);
   }
   Tensor compute_logits_shard(const Tensor& hidden) override {
-    return parts_.head.forward_shard(hidden);
+    return head().forward_shard(hidden);
   }
+  bool has_language_head() const override { return parts_.head.has_value(); }
+  bool has_output_head() const override { return parts_.output_head.has_value(); }
+  Tensor run_output_head(const Tensor& hidden) override;
 
  protected:
   // The input of the encoder's first layer, [encoder tokens, d_model]: by default the embeddings of
@@ -80,6 +87,10 @@ class Seq2Seq : public Model {
   virtual Tensor embed_source(const StepTensors& in);
 
  private:
+  const ParallelLMHead& head() const {
+    TANDEM_CHECK(parts_.head.has_value(), "the model has no language model's head");
+    return *parts_.head;
+  }
   Tensor run_encoder(const StepTensors& in);
   Tensor run_decoder(const StepTensors& in, KvCache& cache);
   // The angles of each table at these positions.

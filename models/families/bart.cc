@@ -1,4 +1,5 @@
-// BART (Lewis et al. 2020; HuggingFace BartForConditionalGeneration and BartModel): post-norm
+// BART (Lewis et al. 2020; HuggingFace BartForConditionalGeneration, BartModel,
+// BartForSequenceClassification, BartForQuestionAnswering): post-norm
 // layers, learned positions with an offset of 2, a layer norm behind the embeddings, tied output
 // embedding.
 #include "models/blocks/fairseq_model.h"
@@ -28,10 +29,12 @@ TokenizerRule tokenizer(const char* class_name, const char* model_type) {
 ModelFamily bart_family() {
   return {
       .model_type = "bart",
-      .architectures = {"BartForConditionalGeneration", "BartModel"},
+      .architectures = {"BartForConditionalGeneration", "BartModel",
+                        "BartForSequenceClassification", "BartForQuestionAnswering"},
       .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
       .read_config = [](const ConfigReader& in,
                         ModelConfig& out) { read_encoder_decoder(in, kDefaults, out); },
+      .default_labels = 3,
       .decoder_prompt = start_and_bos_prompt,
       .tokenizers = {tokenizer("BartTokenizer", "bart"), tokenizer("RobertaTokenizer", "roberta")},
       .make = make};

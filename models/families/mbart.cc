@@ -98,10 +98,12 @@ TokenizerRule mbart50_tokenizer() {
 
 ModelFamily mbart_family() {
   return {.model_type = "mbart",
-          .architectures = {"MBartForConditionalGeneration", "MBartModel"},
+          .architectures = {"MBartForConditionalGeneration", "MBartModel",
+                            "MBartForSequenceClassification", "MBartForQuestionAnswering"},
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2},
           .read_config = [](const ConfigReader& in,
                             ModelConfig& out) { read_encoder_decoder(in, kDefaults, out); },
+          .shift = language_before_source,
           .tokenizers = {mbart_tokenizer(), mbart50_tokenizer()},
           .make = make};
 }

@@ -1,4 +1,5 @@
-// T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration), mT5, UMT5, ByT5: RMS norms
+// T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration, T5ForSequenceClassification,
+// T5EncoderModel), mT5, UMT5, ByT5: RMS norms
 // before each part, no biases, relative positions as a bias by distance, scores that are not
 // scaled, heads of a size of their own, feed-forward layers with a gate in the later versions.
 #include <algorithm>
@@ -59,6 +60,7 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   const int layers = count("num_layers", first ? 6 : 8);  // of the decoder, whatever the alias says
   c.encoder_layers = count("num_layers", layers, "num_hidden_layers");
   c.decoder_layers = count("num_decoder_layers", layers);
+  if (!tasks_of_class(c).need_decoder()) c.decoder_layers = 0;
   c.encoder_attention_heads = c.decoder_attention_heads =
       count("num_heads", first ? 8 : 6, "num_attention_heads");
   c.tie_word_embeddings = in.flag("tie_word_embeddings", c.model_type != "mt5");
@@ -117,6 +119,21 @@ void set_position_biases(SideOptions& side, const Weights& w, const Build& b, bo
   };
 }
 
+// Nothing of the decoder in a class that is an encoder alone.
+SideOptions decoder_options(const ModelConfig& c, const Weights& decoder, const Build& b,
+                            const Extras& extras, bool of_each) {
+  SideOptions out = decoder_side(c, NormPlace::kPre);
+  if (c.decoder_layers == 0) {
+    decoder.skip();
+    return out;
+  }
+  set_layers(out, kDecoderNames, "layer.2.DenseReluDense.wi_0", extras);
+  set_position_biases(out, decoder, b, of_each, {false, extras.num_buckets, extras.max_distance});
+  // The first T5 have a table there that nothing reads.
+  decoder.find_any("block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
+  return out;
+}
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Extras extras = read_extras(c.reader(), c);
   const Weights encoder = root / "encoder", decoder = root / "decoder";
@@ -124,21 +141,21 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   tied.tie_word_embeddings = true;
   const TokenTables tables(root, root, tied);
   const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  const float scale = extras.scaled_logits ? 1.0f / std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
   Seq2Seq::Parts parts{Embeddings(encoder_tokens, Positions::none()),
                        Embeddings(decoder_tokens, Positions::none()),
-                       ParallelLMHead(tables.head, {}, b, scale)};
+                       {}};
+  parts.output_head = find_output_head(root, b, c);
+  if (tasks_of_class(c).has(Task::kGenerate)) {
+    const auto width = static_cast<float>(c.d_model);
+    parts.head.emplace(tables.head, Tensor(), b,
+                       extras.scaled_logits ? 1.0f / std::sqrt(width) : 1.0f);
+  }
   SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
-  SideOptions of_decoder = decoder_side(c, NormPlace::kPre);
   set_layers(of_encoder, kEncoderNames, "layer.1.DenseReluDense.wi_0", extras);
-  set_layers(of_decoder, kDecoderNames, "layer.2.DenseReluDense.wi_0", extras);
-  const RelativeBuckets buckets{true, extras.num_buckets, extras.max_distance};
-  const RelativeBuckets looking_back{false, extras.num_buckets, extras.max_distance};
   const bool of_each = c.model_type == "umt5";  // else all layers have the first one's
-  set_position_biases(of_encoder, encoder, b, of_each, buckets);
-  set_position_biases(of_decoder, decoder, b, of_each, looking_back);
-  // The first T5 have a table there that nothing reads.
-  decoder.find_any("block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
+  set_position_biases(of_encoder, encoder, b, of_each,
+                      {true, extras.num_buckets, extras.max_distance});
+  const SideOptions of_decoder = decoder_options(c, decoder, b, extras, of_each);
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
                                    of_decoder);
 }
@@ -202,14 +219,21 @@ ModelFamily family(const char* model_type, std::vector<std::string> architecture
 }  // namespace
 
 ModelFamily t5_family() {
-  return family("t5", {"T5ForConditionalGeneration", "T5WithLMHeadModel"},
+  return family("t5",
+                {"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5ForSequenceClassification",
+                 "T5ForQuestionAnswering", "T5EncoderModel"},
                 {tokenizer("T5Tokenizer", "t5"), byte_tokenizer()});
 }
 ModelFamily mt5_family() {
-  return family("mt5", {"MT5ForConditionalGeneration"}, {tokenizer("MT5Tokenizer", "mt5")});
+  return family("mt5",
+                {"MT5ForConditionalGeneration", "MT5ForSequenceClassification",
+                 "MT5ForQuestionAnswering", "MT5EncoderModel"},
+                {tokenizer("MT5Tokenizer", "mt5")});
 }
 ModelFamily umt5_family() {
-  return family("umt5", {"UMT5ForConditionalGeneration"},
+  return family("umt5",
+                {"UMT5ForConditionalGeneration", "UMT5ForSequenceClassification",
+                 "UMT5ForQuestionAnswering", "UMT5EncoderModel"},
                 {TokenizerRule{"", "umt5", TokenizerRule::Kind::kFile}});
 }
 

@@ -18,7 +18,9 @@
 #include "launcher/options.h"
 #include "launcher/parse_error.h"
 #include "launcher/progress.h"
+#include "models/config/labels.h"
 #include "models/config/task_params.h"
+#include "models/task.h"
 #include "runtime/engine/local_engine.h"
 #include "runtime/request/request_error.h"
 #include "runtime/request/request_processor.h"
@@ -128,6 +130,15 @@ json facts_of(const std::string& model, const EngineStatus& status, const Reques
               {"reads_images", p.reads_images()},
               {"hears", p.speech_settings() != nullptr},
               {"vocabulary", p.model_config().vocab_size}};
+  if (tasks_of(p.model_config()).has(Task::kClassify)) {
+    const ModelLabels labels = labels_of(p.model_config());
+    using Activation = ModelLabels::Activation;
+    out["labels"] = labels.names;
+    out["activation"] = labels.activation == Activation::kSoftmax   ? "softmax"
+                        : labels.activation == Activation::kSigmoid ? "sigmoid"
+                                                                    : "none";
+    if (labels.entailment) out["entailment"] = *labels.entailment;
+  }
   if (limits.encoder_positions) out["encoder_positions"] = *limits.encoder_positions;
   if (limits.decoder_positions) out["decoder_positions"] = *limits.decoder_positions;
   for (const auto& [task, unused] : task_params(p.model_config())) out["tasks"].push_back(task);

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._errors import (EngineError, ModelError, RequestError, UnsupportedError)
+    from ._labels import Classification
     from ._outputs import (CompletionOutput, Delta, RequestMetrics, RequestOutput, Segment, StreamEvent, TargetScore,
                            Transcription, Word)
     from ._params import BeamSearchParams, SamplingParams
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "EngineError": "_errors", "ModelError": "_errors", "RequestError": "_errors", "UnsupportedError": "_errors",
+    "Classification": "_labels",
     "CompletionOutput": "_outputs", "Delta": "_outputs", "RequestMetrics": "_outputs", "RequestOutput": "_outputs",
     "Segment": "_outputs", "StreamEvent": "_outputs", "TargetScore": "_outputs", "Transcription": "_outputs", "Word": "_outputs",
     "BeamSearchParams": "_params", "SamplingParams": "_params",
@@ -31,7 +33,7 @@ _MODULES = {
 }
 
 __all__ = [
-    "AsyncLLM", "BeamSearchParams", "CompletionOutput", "Delta", "EngineError", "LLM", "ModelError", "Pipeline", "RequestError",
+    "AsyncLLM", "BeamSearchParams", "Classification", "CompletionOutput", "Delta", "EngineError", "LLM", "ModelError", "Pipeline", "RequestError",
     "RequestMetrics", "RequestOutput", "SamplingParams", "Segment", "StreamEvent", "TargetScore", "Transcription",
     "UnsupportedError", "Word", "pipeline",
 ]

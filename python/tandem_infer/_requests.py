@@ -104,6 +104,11 @@ def embedding(prompt: Prompt, pooling: str, normalize: bool, kwargs: Mapping[str
     return _request(line, merged(None, kwargs), sound=sounds[0])
 
 
+def classification(part: Any, kwargs: Mapping[str, Any]) -> Request:
+    """part: of the encoder, _labels.part_of()."""
+    return _request({"prompt": {"encoder_prompt": part, "task": "classify"}}, merged(None, kwargs))
+
+
 def score(source: Prompt, target: Union[str, Sequence[int]], append_eos: bool, kwargs: Mapping[str, Any]) -> Request:
     sounds: List[Optional[bytes]] = [None]
     line = {"prompt": _part(source, sounds), "target": _part(target, sounds), "append_eos": append_eos}

@@ -9,8 +9,10 @@ from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iter
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _labels as labelling
 from . import _requests as requests
 from ._errors import EngineError, error_of
+from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
 from ._outputs import RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of, transcription_of
 from ._params import Params
@@ -107,6 +109,19 @@ class AsyncLLM:
         rows = await asyncio.gather(*(self._answer(request) for request in made))
         vectors = [vector_of_news(news) for news in rows]
         return vectors[0] if requests.is_single(prompts) else np.stack(vectors)
+
+    async def classify(self, text: Labelled, labels: Union[None, str, Sequence[str]] = None, *, multi_label: bool = False,
+                       hypothesis_template: str = labelling.TEMPLATE, **kwargs: Any) -> Classification:
+        """LLM.classify() of one text."""
+        facts = self._engine.facts
+        labelling.check_classifies(facts)
+        names: List[str] = []
+        hypotheses: Sequence[Optional[str]] = [None]
+        if labels is not None:
+            names, hypotheses = labelling.hypotheses(labels, hypothesis_template)
+        made = [requests.classification(labelling.part_of(text, hypothesis), kwargs) for hypothesis in hypotheses]
+        rows = [vector_of_news(news) for news in await asyncio.gather(*(self._answer(request) for request in made))]
+        return labelling.zero_shot_of(np.stack(rows), names, facts, multi_label) if names else labelling.classification_of(rows[0], facts)
 
     async def score(self, source: Prompt, target: Union[str, Sequence[int]], *, append_eos: bool = True,
                     **kwargs: Any) -> TargetScore:

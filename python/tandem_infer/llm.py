@@ -10,8 +10,10 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _labels as labelling
 from . import _requests as requests
 from ._errors import RequestError, error_of
+from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
 from ._outputs import (RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of,
                        transcription_of)
@@ -163,6 +165,39 @@ class LLM:
         if requests.is_single(prompts):
             return rows[0]
         return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32)
+
+    @overload
+    def classify(self, texts: List[Labelled], labels: Union[None, str, Sequence[str]] = None, *, multi_label: bool = False,
+                 hypothesis_template: str = labelling.TEMPLATE, use_tqdm: Optional[bool] = None,
+                 **kwargs: Any) -> List[Classification]: ...
+    @overload
+    def classify(self, texts: Labelled, labels: Union[None, str, Sequence[str]] = None, *, multi_label: bool = False,
+                 hypothesis_template: str = labelling.TEMPLATE, use_tqdm: Optional[bool] = None,
+                 **kwargs: Any) -> Classification: ...
+
+    def classify(self, texts: Union[Labelled, List[Labelled]], labels: Union[None, str, Sequence[str]] = None, *,
+                 multi_label: bool = False, hypothesis_template: str = labelling.TEMPLATE, use_tqdm: Optional[bool] = None,
+                 **kwargs: Any) -> Union[Classification, List[Classification]]:
+        """The labels of a text or of a list of them, by a model that classifies. A text may be a pair: ("premise", "hypothesis"),
+        or {"text", "text_pair"}. labels: your own, as a list or "a, b, c", judged by a model of natural language inference
+        (zero-shot), with hypothesis_template about each; multi_label: each for itself. kwargs: truncate_prompt_tokens, …"""
+        facts = self._engine.facts
+        labelling.check_classifies(facts)
+        items = labelling.listed(texts)
+        if labels is None:
+            made = (partial(self._classification, text, None, kwargs) for text in items)
+            out = [labelling.classification_of(row, facts) for row in self._all(made, len(items), vector_of_news, use_tqdm)]
+        else:
+            names, hypotheses = labelling.hypotheses(labels, hypothesis_template)
+            made = (partial(self._classification, text, hypothesis, kwargs) for text in items for hypothesis in hypotheses)
+            rows = self._all(made, len(items) * len(names), vector_of_news, use_tqdm)
+            out = [labelling.zero_shot_of(np.stack(rows[i:i + len(names)]), names, facts, multi_label)
+                   for i in range(0, len(rows), len(names))]
+        return out[0] if labelling.is_one(texts) else out
+
+    @staticmethod
+    def _classification(text: Labelled, hypothesis: Optional[str], kwargs: Mapping[str, Any]) -> Request:
+        return requests.classification(labelling.part_of(text, hypothesis), kwargs)
 
     @overload
     def score(self, sources: Prompt, targets: str, *, append_eos: bool = True, use_tqdm: Optional[bool] = None,

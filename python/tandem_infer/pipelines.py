@@ -10,13 +10,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ._errors import RequestError, UnsupportedError
+from ._labels import check_classifies, probabilities
 from ._outputs import RequestOutput
 from ._requests import translation_params
 from .llm import LLM
 
 _KEYS = {"summarization": "summary", "translation": "translation", "text2text-generation": "generated",
          "image-to-text": "generated", "image-text-to-text": "generated"}
-_ALIASES = {"speech-recognition": "automatic-speech-recognition", "ocr": "image-to-text"}
+_TASKS = (*_KEYS, "automatic-speech-recognition", "text-classification", "zero-shot-classification")
+_ALIASES = {"speech-recognition": "automatic-speech-recognition", "ocr": "image-to-text", "sentiment-analysis": "text-classification"}
 # Of transformers' methods, and of no effect here: batches are continuous, and a text is whole.
 _WITHOUT_EFFECT = ("batch_size", "num_workers", "clean_up_tokenization_spaces", "return_text", "padding")
 
@@ -29,15 +31,24 @@ class Pipeline:
         self.llm = llm
         self._params = dict(params)
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *labels: Any, **kwargs: Any) -> Any:
         """inputs: a text, sound or image, or a list of them; a list gives a list. kwargs: parameters of generation, or
-        generate_kwargs={…}; for sound return_timestamps (True or "word"), chunk_length_s, stride_length_s."""
+        generate_kwargs={…}; for sound return_timestamps (True or "word"), chunk_length_s, stride_length_s; for labels top_k and
+        function_to_apply, or candidate_labels (also the second argument), hypothesis_template and multi_label."""
         params = {**self._params, **kwargs}
+        if labels:
+            if len(labels) > 1 or self.task != "zero-shot-classification":
+                raise RequestError("candidate_labels: there are too many arguments", param="candidate_labels")
+            params["candidate_labels"] = labels[0]
         params.update(params.pop("generate_kwargs", None) or {})
         for name in _WITHOUT_EFFECT:
             params.pop(name, None)
         if self.task == "automatic-speech-recognition":
             return self._transcribe(inputs, params)
+        if self.task == "text-classification":
+            return self._classify(inputs, params)
+        if self.task == "zero-shot-classification":
+            return self._judge(inputs, params)
         if self.task in ("image-to-text", "image-text-to-text"):
             return self._read(inputs, params)
         return self._write(inputs, params)
@@ -70,6 +81,35 @@ class Pipeline:
             return [{f"{key}_token_ids": [*output.prompt_token_ids, *one.token_ids]} for one in output.outputs]
         return [{f"{key}_text": one.text} for one in output.outputs]
 
+    def _classify(self, inputs: Any, params: Dict[str, Any]) -> Any:
+        """A dictionary for each text; with top_k (None: all) a list of them, the likeliest first."""
+        apply = params.pop("function_to_apply", None)
+        legacy = "top_k" not in params
+        top_k = params.pop("top_k", 1)
+        several = isinstance(inputs, list)
+        answers: List[Any] = []
+        for found in self.llm.classify(list(inputs) if several else [inputs], use_tqdm=False, **_cut(params)):
+            scores = found.scores
+            if apply is not None:
+                assert found.logits is not None
+                by_label = dict(zip(self.llm.facts["labels"], probabilities(found.logits, str(apply).lower()).tolist()))
+                scores = [by_label[label] for label in found.labels]
+            rows = [{"label": label, "score": score} for label, score in zip(found.labels, scores)]
+            answers.append(rows[0] if legacy else rows[:top_k])
+        if several:
+            return answers
+        return answers if legacy and isinstance(inputs, str) else answers[0]
+
+    def _judge(self, inputs: Any, params: Dict[str, Any]) -> Any:
+        if params.get("candidate_labels") is None:
+            raise RequestError("candidate_labels: is missing", param="candidate_labels")
+        labels = params.pop("candidate_labels")
+        several = isinstance(inputs, list)
+        texts = list(inputs) if several else [inputs]
+        answers = [{"sequence": text, "labels": found.labels, "scores": found.scores} for text, found in
+                   zip(texts, self.llm.classify(texts, labels, use_tqdm=False, **_cut(params)))]
+        return answers if several else answers[0]
+
     def _read(self, inputs: Any, params: Dict[str, Any]) -> List[Any]:
         several = isinstance(inputs, (list, tuple))
         prompts = [{"multi_modal_data": {"image": image}} for image in (inputs if several else [inputs])]
@@ -100,13 +140,12 @@ def pipeline(task: str, model: Any = None, *, dtype: Any = None, torch_dtype: An
              model_kwargs: Optional[Mapping[str, Any]] = None, llm: Optional[LLM] = None, tokenizer: Any = None,
              feature_extractor: Any = None, revision: Optional[str] = None, **params: Any) -> Pipeline:
     """A pipeline of transformers over LLM. task: summarization, translation (or translation_en_to_de),
-    text2text-generation, automatic-speech-recognition, image-to-text. model: a directory or an id; or llm, which is there.
+    text2text-generation, automatic-speech-recognition, image-to-text, text-classification, zero-shot-classification. model: a directory or an id; or llm, which is there.
     device: -1, "cpu", 0, "cuda", "cuda:1", None. model_kwargs: options of LLM. params: defaults of each call (max_length, tgt_lang, …).
     The tokenizer and the feature extractor are the checkpoint's."""
     task = _ALIASES.get(task, task)
-    if task not in _KEYS and task != "automatic-speech-recognition" and not task.startswith("translation_"):
-        raise UnsupportedError(f"task: {task!r} is none of {', '.join([*_KEYS, 'automatic-speech-recognition'])}", param="task",
-                               type="not_supported_error")
+    if task not in _TASKS and not task.startswith("translation_"):
+        raise UnsupportedError(f"task: {task!r} is none of {', '.join(_TASKS)}", param="task", type="not_supported_error")
     if llm is None:
         if model is None:
             raise RequestError("model: is missing; there is no default one", param="model")
@@ -121,7 +160,17 @@ def pipeline(task: str, model: Any = None, *, dtype: Any = None, torch_dtype: An
         llm = LLM(model, **options)
     if task == "automatic-speech-recognition" and not llm.facts.get("hears"):
         raise UnsupportedError(f"model: {llm.facts['model']} hears nothing", param="model", type="not_supported_error")
+    if task.endswith("-classification"):
+        check_classifies(llm.facts)
     return Pipeline(task, llm, params)
+
+
+def _cut(params: Dict[str, Any]) -> Dict[str, Any]:
+    """The tokenizer's truncation and max_length under our name."""
+    truncation, most = params.pop("truncation", False), params.pop("max_length", None)
+    if truncation and truncation != "do_not_truncate":
+        params["truncate_prompt_tokens"] = -1 if most is None else most
+    return params
 
 
 def _device(device: Any) -> str:

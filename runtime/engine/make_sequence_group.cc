@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
+#include "runtime/protocol/pooling_kind.h"
 
 namespace tandem {
 namespace {
@@ -28,9 +29,12 @@ std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& requ
   const int n = num_sequences(request.sampling_params());
   const bool pools = request.sampling_params().has_pooling();
   const bool beams = !pools && uses_beams(request.sampling_params());
-  if (pools && (request.seqs_size() != 1 || request.inputs().prompt_token_ids_size() > 0 ||
-                request.seqs(0).output_token_ids_size() > 0))
-    throw invalid_request("seqs", "a request that is pooled has one sequence, without tokens");
+  const bool has_prompt = request.inputs().prompt_token_ids_size() > 0;
+  if (pools && (request.seqs_size() != 1 || request.seqs(0).output_token_ids_size() > 0 ||
+                has_prompt == pools_encoder(request.sampling_params())))
+    throw invalid_request("seqs",
+                          "a request that is pooled has one sequence, without tokens, or with a "
+                          "prompt for the model's head");
   if (beams && request.seqs_size() != n)
     throw invalid_request(
         "seqs", std::to_string(request.seqs_size()) + " of " + std::to_string(n) + " beams");

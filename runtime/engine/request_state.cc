@@ -9,6 +9,11 @@
 #include "base/check.h"
 
 namespace tandem {
+namespace {
+
+constexpr int kSpanOutputs = 2;  // numbers of a row
+
+}  // namespace
 
 RequestState::RequestState(std::string request_id, PreparedRequest request,
                            const Tokenizer& tokenizer, double arrival_time, int priority)
@@ -77,8 +82,7 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
   if (!owns(output.seq_id())) return ended;
   if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
   if (pools()) {
-    if (!output.has_embedding() || finished()) return ended;
-    *output_.mutable_embedding() = output.embedding();
+    if (finished() || !add_embedding(output)) return ended;
     ended.push_back({output.seq_id(), SequenceStatus::kFinishedStopped});
     finish(now);
     return ended;
@@ -133,6 +137,24 @@ void RequestState::finish(double now) {
   metrics.set_time_to_first_token(first_token_ < 0 ? 0 : first_token_ - arrival_time_);
   metrics.set_total_time(now - arrival_time_);
   metrics.set_num_preemptions(num_preemptions_);
+}
+
+// Whether all of it is there. Of spans each chunk of the prompt has its rows, a recomputed one too:
+// only those behind what is known are new.
+bool RequestState::add_embedding(const proto::SequenceGroupOutput& output) {
+  const auto& values = output.embedding().values();
+  if (values.empty()) return false;
+  if (!wants_all_rows(params_)) {
+    *output_.mutable_embedding() = output.embedding();
+    return true;
+  }
+  auto& all = *rows_.mutable_values();
+  const int64_t known = int64_t{all.size()} - output.embedding_start();
+  for (int64_t i = std::max<int64_t>(known, 0); known >= 0 && i < values.size(); ++i)
+    all.Add(values.Get(static_cast<int>(i)));
+  if (all.size() < kSpanOutputs * inputs().prompt_token_ids_size()) return false;
+  output_.mutable_embedding()->Swap(&rows_);
+  return true;
 }
 
 // A recomputed prompt reports its log-probabilities again; only those behind what is known are new.

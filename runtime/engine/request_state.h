@@ -26,8 +26,8 @@ class RequestState {
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }
   // All that there is so far, and it only grows. Sequence i of those that the request returns; with
-  // best_of, the i-th best when all have ended, and nothing before. No sequences if the encoder's
-  // output is pooled. With metrics once it has finished.
+  // best_of, the i-th best when all have ended, and nothing before. No sequences if hidden
+  // states are pooled. With metrics once it has finished.
   const proto::RequestOutput& output() const { return output_; }
   bool finished() const { return output_.finished(); }
   int num_output_tokens() const { return num_tokens_; }  // of all that it generates; beams: rounds
@@ -65,6 +65,7 @@ class RequestState {
   bool pools() const { return params_.has_pooling(); }
   bool picks_best() const { return !candidates_.empty(); }
   void pick_best();
+  bool add_embedding(const proto::SequenceGroupOutput& output);
   void add_prompt_logprobs(const proto::SequenceGroupOutput& output);
   void finish(double now);
 
@@ -76,6 +77,7 @@ class RequestState {
   google::protobuf::RepeatedField<float> frame_values_;  // which workers may need again
   // With best_of: the sequences, of which the best become outputs when all have ended.
   google::protobuf::RepeatedPtrField<proto::CompletionOutput> candidates_;
+  proto::Embedding rows_;  // of spans, until all of them are there
   std::vector<SequenceOutputState> seqs_;
 };
 

@@ -65,6 +65,7 @@ void CpuModelRunner::decode(ModelStep& step) {
   const auto begun = Clock::now();
   const Tensor hidden = run_decoder(step);
   stages_.add_prompt_logprobs(hidden, step);
+  stages_.run_heads(hidden, step);
   choose(hidden, step);
   const auto& rows = step.batch.rows;
   const bool drafted =

@@ -89,7 +89,8 @@ void KvCachePools::copy(Context& ctx, const KvCache& from, const KvCache& to, co
 
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
                       const ModelLimits& limits, size_t of_draft_model) {
-  const size_t block = std::max<size_t>(1, spec.block_bytes(block_size) + of_draft_model);
+  const size_t block = spec.block_bytes(block_size) + of_draft_model;
+  if (block == 0) return 1;  // an encoder alone: nothing is kept
   size_t blocks = bytes / block;
   if (limits.encoder_positions && limits.decoder_positions) {
     const auto pages = [&](int positions) {

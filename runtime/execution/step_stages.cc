@@ -26,7 +26,9 @@ SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerCon
           .draft_model = draft_model,
           .frames = limits.frames,
           .global_attention = limits.default_global_tokens.has_value(),
-          .encoder_vocab_size = limits.encoder_vocabulary};
+          .encoder_vocab_size = limits.encoder_vocabulary,
+          .language_head = model.has_language_head(),
+          .output_head = model.has_output_head()};
 }
 
 proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {
@@ -162,6 +164,36 @@ void StepStages::pool_vectors(const Tensor& states, ModelStep& step) {
     auto* group = output_of(step.out, rows.group->request_id);
     *group->mutable_embedding() =
         pool(host_floats(ctx_, states.rows(rows.first, rows.end)), rows.group->params.pooling());
+  }
+}
+
+void StepStages::run_heads(const Tensor& hidden, ModelStep& step) {
+  if (comm_.rank() != 0) return;
+  struct Wanted {
+    const SampleRow* row;
+    int32_t count;  // of its last rows
+  };
+  std::vector<Wanted> wanted;
+  std::vector<int32_t> indices;
+  for (const SampleRow& row : step.batch.rows) {
+    if (!row.group->has_head()) continue;
+    const bool all = wants_all_rows(row.group->params);
+    if (!all && !row.seq().samples()) continue;
+    const int32_t end = row.first_token + row.num_tokens, count = all ? row.num_tokens : 1;
+    for (int32_t i = end - count; i < end; ++i) indices.push_back(i);
+    wanted.push_back({&row, count});
+  }
+  if (wanted.empty()) return;
+  const Tensor outputs = host_floats(ctx_, model_->run_output_head(rows_of(ctx_, hidden, indices)));
+  const int64_t width = outputs.dim(1);
+  int64_t at = 0;
+  for (const auto& [row, count] : wanted) {
+    auto* group = output_of(step.out, row->group->request_id);
+    auto& values = *group->mutable_embedding()->mutable_values();
+    for (const int64_t end = at + count; at < end; ++at)
+      values.Add(outputs.row<float>(at), outputs.row<float>(at) + width);
+    if (wants_all_rows(row->group->params))
+      group->set_embedding_start(static_cast<int32_t>(row->seq().num_computed * width));
   }
 }
 

@@ -87,6 +87,9 @@ class StepStages {
   Tensor encode(ModelStep& step);
   // Pooled vectors of the sources that ask for one, from encode()'s states. On rank 0.
   void pool_vectors(const Tensor& states, ModelStep& step);
+  // What the model's head makes of the rows of the groups that want it, from the decoder's last
+  // hidden states [tokens, d_model]. On rank 0.
+  void run_heads(const Tensor& hidden, ModelStep& step);
   // Log-probabilities of prompt tokens, from the decoder's last hidden states [tokens, d_model].
   void add_prompt_logprobs(const Tensor& hidden, ModelStep& step);
   // Behind the model: chunks count as computed.

@@ -90,7 +90,7 @@ class ModelWorker final : public Worker {
                                       /*tokenizers=*/setup.rank() == 0);
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
-    if (!ctx_->on_cpu()) sizes_ = recorded_sizes(config_);
+    if (!ctx_->on_cpu() && model_->has_language_head()) sizes_ = recorded_sizes(config_);
     kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
     const CacheSize cache = cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(),
                                            ranks_here, draft_block, kept_.all());

@@ -11,6 +11,7 @@
 #include "base/json_fields.h"
 #include "base/utf8.h"
 #include "runtime/protocol/option_values.h"
+#include "runtime/protocol/pooling_kind.h"
 #include "runtime/protocol/speech_params_reader.h"
 
 namespace tandem {
@@ -63,6 +64,15 @@ const json& value_of(const json& object, const char* key) {
 
 void set_pooling(const json& prompt, proto::Prompt& out) {
   const json &kind = value_of(prompt, "pooling"), &normalize = value_of(prompt, "normalize");
+  if (const json& task = value_of(prompt, "task"); !task.is_null()) {
+    if (task != "classify" && task != "answer")
+      throw invalid_request("task", describe(task) + " is not one of classify, answer");
+    if (!kind.is_null() || !normalize.is_null())
+      throw invalid_request("pooling", "is not for \"task\": " + describe(task));
+    out.mutable_pooling()->set_kind(task == "classify" ? proto::Pooling::LABELS
+                                                       : proto::Pooling::SPANS);
+    return;
+  }
   if (kind.is_null()) {
     if (!normalize.is_null()) throw invalid_request("normalize", "needs \"pooling\"");
     return;
@@ -103,6 +113,8 @@ void check_part(const proto::PromptPart& part, const std::string& name, bool enc
   const std::string& field = part.field().empty() ? name : part.field();
   if ((part.has_frames() || part.has_image() || part.has_sound()) && !encoder)
     throw invalid_request(field, "must be a text or token ids");
+  if (part.has_second() && (!encoder || !part.has_text()))
+    throw invalid_request("text_pair", "is the second of two texts; there is no first one");
   if (part.has_global_attention() && !encoder)
     throw invalid_request("global_attention", "is of the encoder's tokens, not of " + field);
   check_positions(part.global_attention(), "global_attention");
@@ -121,11 +133,15 @@ void check_prompt(const proto::Prompt& prompt) {
   if (prompt.has_decoder()) check_part(prompt.decoder(), "decoder_prompt");
   if (prompt.has_target()) check_part(prompt.target(), "target");
   if (!prompt.has_pooling()) return;
+  const bool head = reads_decoder(prompt.pooling());
   if (prompt.has_decoder() || prompt.has_target())
-    throw invalid_request("pooling",
-                          "is of the encoder's output; leave out decoder_prompt and target");
+    throw invalid_request(head ? "task" : "pooling",
+                          "is of the source alone; leave out decoder_prompt and target");
   if (!proto::Pooling::Kind_IsValid(prompt.pooling().kind()))
     throw invalid_request("pooling", "is not one of mean, cls, last");
+  const proto::PromptPart& encoder = prompt.encoder();
+  if (head && !encoder.has_text() && !encoder.has_token_ids())
+    throw invalid_request("task", "is for texts and token ids");
 }
 
 namespace {
@@ -135,7 +151,8 @@ bool read_file_part(const json& value, const std::string& field, ReadFile read_f
                     proto::PromptPart& part) {
   const std::string data = field + ".multi_modal_data";
   if (!read_media(value_of(value, "multi_modal_data"), data, read_file, part)) return false;
-  for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens", "global_attention"}) {
+  for (const char* key : {"prompt", "text_pair", "truncation", "prompt_token_ids", "prompt_tokens",
+                          "global_attention"}) {
     const json& beside = value_of(value, key);
     if (!beside.is_null() && beside != "")
       throw invalid_request(field + "." + key,
@@ -143,6 +160,22 @@ bool read_file_part(const json& value, const std::string& field, ReadFile read_f
                             "model begins with is decoder_prompt");
   }
   return true;
+}
+
+// "text_pair", and how a pair that is too long is cut.
+void read_second(const json& value, const std::string& field, proto::PromptPart& part) {
+  const json &second = value_of(value, "text_pair"), &cut = value_of(value, "truncation");
+  if (second.is_null()) {
+    if (!cut.is_null()) throw invalid_request(field + ".truncation", "is of a text_pair");
+    return;
+  }
+  if (!part.has_text()) throw invalid_request(field + ".text_pair", "needs a text in prompt");
+  part.mutable_second()->set_text(read_string(second, field + ".text_pair"));
+  if (cut.is_null() || cut == "longest_first") return;
+  if (cut != "only_first")
+    throw invalid_request(field + ".truncation",
+                          describe(cut) + " is not one of longest_first, only_first");
+  part.mutable_second()->set_cut_first(true);
 }
 
 }  // namespace
@@ -154,8 +187,8 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field,
   if (!value.is_object())
     throw invalid_request(field, std::string("must be ") + kFormats + ", not " + describe(value));
   check_keys(value, field,
-             {"prompt", "prompt_token_ids", "prompt_tokens", "global_attention", "multi_modal_data",
-              "mm_processor_kwargs"});
+             {"prompt", "text_pair", "truncation", "prompt_token_ids", "prompt_tokens",
+              "global_attention", "multi_modal_data", "mm_processor_kwargs"});
   refuse_data(value, field, "mm_processor_kwargs");
   proto::PromptPart part;
   if (read_file_part(value, field, read_file, part)) return part;
@@ -169,6 +202,7 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field,
   const std::string inner = field + "." + found;
   part = found == "prompt" ? text_part(read_string(value[found], inner), inner)
                            : ids_part(value[found], inner);
+  read_second(value, field, part);
   if (const json& global = value_of(value, "global_attention"); !global.is_null())
     *part.mutable_global_attention() = read_positions(global, field + ".global_attention");
   return part;
@@ -196,14 +230,15 @@ proto::Prompt text_prompt(const std::string& text, const std::string& field) {
 proto::Prompt read_prompt(const json& prompt, ReadFile read_file) {
   const auto has = [&](const char* key) { return prompt.is_object() && prompt.contains(key); };
   const bool is_pair = has("encoder_prompt") || has("decoder_prompt") || has("target") ||
-                       has("append_eos") || has("pooling") || has("normalize");
+                       has("append_eos") || has("pooling") || has("normalize") || has("task");
   proto::Prompt out;
   if (!is_pair) {
     *out.mutable_encoder() = read_prompt_part(prompt, "prompt", read_file);
     return out;
   }
-  check_keys(prompt, "prompt",
-             {"encoder_prompt", "decoder_prompt", "target", "append_eos", "pooling", "normalize"});
+  check_keys(
+      prompt, "prompt",
+      {"encoder_prompt", "decoder_prompt", "target", "append_eos", "pooling", "normalize", "task"});
   if (!prompt.contains("encoder_prompt"))
     throw invalid_request("prompt.encoder_prompt",
                           "is missing: only the decoder's prompt may be left out");

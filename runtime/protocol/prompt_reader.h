@@ -6,7 +6,9 @@
 // read images, be {"multi_modal_data": {"image": …}} with an empty "prompt" or none. A pair may
 // have a "target": P too, which is to be scored instead of generating anything, up to an end token
 // ("append_eos": false: without one). Or the encoder's output is all that is wanted:
-// {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
+// {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}; or what the model's
+// head makes of the source: {"encoder_prompt": P, "task": "classify" or "answer"}, where P may be
+// {"prompt": string, "text_pair": string, "truncation": "longest_first" or "only_first"}.
 #pragma once
 
 #include <cstddef>

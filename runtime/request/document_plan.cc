@@ -25,6 +25,7 @@ std::string bound_to_text(const proto::Prompt& prompt, const proto::GenerationOp
   if (prompt.has_decoder()) return "a decoder prompt";
   if (prompt.has_target()) return "a target";
   if (prompt.has_pooling()) return "pooling";
+  if (prompt.encoder().has_second()) return "text_pair";
   if (prompt.encoder().has_global_attention() || options.has_global_attention())
     return "global_attention";
   if (options.has_truncate_prompt_tokens()) return "truncate_prompt_tokens";

@@ -22,6 +22,7 @@
 #include "base/json_fields.h"
 #include "base/printable.h"
 #include "models/config/task_params.h"
+#include "runtime/protocol/pooling_kind.h"
 #include "runtime/request/length_rules.h"
 #include "runtime/request/token_rules.h"
 
@@ -341,10 +342,14 @@ proto::SamplingParams ParamsResolver::resolve_scoring(const Options& request,
 
 proto::SamplingParams ParamsResolver::resolve_pooling(const Options& request,
                                                       const proto::Pooling& pooling) const {
-  refuse_others(request, kOfPooling, "embeddings");
+  refuse_others(request, kOfPooling, "requests that generate nothing");
   proto::SamplingParams out;
   out.set_n(1);
   *out.mutable_pooling() = pooling;
+  if (!reads_decoder(pooling)) return out;
+  out.set_num_beams(1);
+  out.set_max_tokens(1);  // of which none is chosen
+  if (request.has_cache_salt()) out.set_cache_salt(request.cache_salt());
   return out;
 }
 

@@ -39,7 +39,7 @@ class ParamsResolver {
   // target's last one. Parameters of generation are errors.
   proto::SamplingParams resolve_scoring(const proto::GenerationOptions& request,
                                         const PromptLengths& lengths, int32_t last_token) const;
-  // Of a request whose encoder's output is pooled.
+  // Of a request whose hidden states are pooled.
   proto::SamplingParams resolve_pooling(const proto::GenerationOptions& request,
                                         const proto::Pooling& pooling) const;
   // eos_token_id of the request (switched off: none), else of the model.

@@ -10,7 +10,9 @@
 #include "base/utf8.h"
 #include "models/config/decoder_prompt.h"
 #include "runtime/protocol/encoder_input.h"
+#include "runtime/protocol/pooling_kind.h"
 #include "runtime/request/global_attention.h"
+#include "runtime/request/heads/head_inputs.h"
 #include "runtime/request/language_rules.h"
 #include "runtime/request/request_error.h"
 #include "text/unicode/unicode_classes.h"
@@ -36,7 +38,18 @@ struct TextOptions {
   bool add_special = true;
   const std::string* language = nullptr;  // null: the tokenizer's own
   std::string_view prefix = {};
+  PairCut cut = {};  // of a pair
 };
+
+// A pair is cut here: what joins the texts stays.
+Ids tokenise_pair(const proto::PromptPart& part, const Tokenizer& tokenizer,
+                  const TextOptions& with, const std::string& first) {
+  if (with.language != nullptr)
+    throw invalid_request("src_lang", "is for one text; a pair has the tokenizer's language");
+  const proto::SecondText& second = part.second();
+  check_utf8(second.text(), part.field());
+  return tokenizer.encode_pair(first, second.text(), with.add_special, with.cut);
+}
 
 Ids tokenise(const proto::PromptPart& part, const Tokenizer* tokenizer, const TextOptions& with) {
   if (!part.has_text()) {
@@ -50,6 +63,7 @@ Ids tokenise(const proto::PromptPart& part, const Tokenizer* tokenizer, const Te
   std::string prefixed;
   if (!with.prefix.empty()) prefixed = std::string(with.prefix) + part.text();
   const std::string& text = with.prefix.empty() ? part.text() : prefixed;
+  if (part.has_second()) return tokenise_pair(part, *tokenizer, with, text);
   return with.language != nullptr ? tokenizer->encode_from(*with.language, text, with.add_special)
                                   : tokenizer->encode(text, with.add_special);
 }
@@ -151,12 +165,28 @@ void assign(const Ids& ids, Repeated* out) {
 
 // Before anything is cut off.
 Ids source_ids(const proto::PromptPart& part, const proto::GenerationOptions& options,
-               const PromptParams& with, const Tokenizer* tokenizer) {
+               const PromptParams& with, const Tokenizer* tokenizer, const PairCut& cut = {}) {
   Ids ids = tokenise(part, tokenizer,
                      {with.add_special_tokens,
-                      options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});
+                      options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix, cut});
   if (tokenizer != nullptr) add_source_prefix(options, tokenizer->languages(), ids);
   return ids;
+}
+
+// How a pair is cut: to what the request says; where only the first text may be, to what the
+// tokenizer or the model takes.
+PairCut cut_of(const proto::PromptPart& part, const PromptParams& with, const Tokenizer* tokenizer,
+               const ParamsResolver& resolver) {
+  PairCut out{{}, part.second().cut_first()};
+  if (with.truncate_prompt_tokens) {
+    out.most = static_cast<size_t>(*with.truncate_prompt_tokens);
+  } else if (out.only_first) {
+    const int named = tokenizer != nullptr ? tokenizer->model_max_length() : 0;
+    const int positions = resolver.encoder_positions();
+    const int most = named > 0 && positions > 0 ? std::min(named, positions) : named + positions;
+    if (most > 0) out.most = static_cast<size_t>(most);
+  }
+  return out;
 }
 
 // Text or ids → the ids that the encoder reads.
@@ -171,10 +201,11 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
             (prompt.encoder().has_image()   ? "images"
              : prompt.encoder().has_sound() ? "sound"
                                             : "frames"));
-  Ids ids = source_ids(prompt.encoder(), options, with, tokenizer);
+  Ids ids = source_ids(prompt.encoder(), options, with, tokenizer,
+                       cut_of(prompt.encoder(), with, tokenizer, resolver));
   check_not_empty(prompt, with);
   check_ids(ids, field, resolver.encoder_vocab_size());
-  if (with.truncate_prompt_tokens)
+  if (with.truncate_prompt_tokens && !prompt.encoder().has_second())
     truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
   check_encoder(ids, field, resolver.encoder_positions());
   return ids;
@@ -252,12 +283,14 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   } else {
     const Ids encoder = encoder_ids(prompt, options, with, tokenizer, resolver);
     if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
+    if (prompt.encoder().has_second()) out.inputs.set_second_text(prompt.encoder().second().text());
     assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
   }
   assign(global_positions(prompt, options, resolver.limits(), encoder_length(out.inputs)),
          out.inputs.mutable_global_attention());
   if (prompt.has_pooling()) {
     out.pooling = prompt.pooling();
+    if (reads_decoder(prompt.pooling())) add_head_inputs(prompt, options, config, resolver, out);
     return out;
   }
 

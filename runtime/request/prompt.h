@@ -21,7 +21,8 @@ struct PreparedPrompt {
   // Scoring: the target's last token, which no step feeds to the decoder; those before it end the
   // decoder prompt.
   std::optional<int32_t> last_target_token = {};
-  std::optional<proto::Pooling> pooling = {};  // then there is no decoder prompt
+  // Nothing is generated: then `lengths` are nothing either.
+  std::optional<proto::Pooling> pooling = {};
 };
 
 // Texts are those of src_lang and tgt_lang, behind the prefix of the task; tgt_lang must have been

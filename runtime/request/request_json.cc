@@ -125,6 +125,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id) {
               {"prompt", in.has_prompt() ? json(in.prompt()) : json()},
               {"prompt_token_ids", in.prompt_token_ids()},
               {"outputs", json::array()}};
+  if (in.has_second_text()) out["text_pair"] = in.second_text();
   if (in.global_attention_size() > 0) out["global_attention"] = in.global_attention();
   for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c));
   if (!output.language().empty()) out["language"] = output.language();

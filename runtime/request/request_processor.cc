@@ -10,6 +10,7 @@
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "runtime/request/bad_words.h"
+#include "runtime/request/heads/task_rules.h"
 #include "runtime/request/language_rules.h"
 
 namespace tandem {
@@ -94,6 +95,7 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_prompt(prompt);
   check_options(options);
+  check_task(prompt, config_);
   if (prompt.encoder().has_sound()) {
     const std::string& field = field_of_sound(prompt);
     speech(field);

@@ -37,7 +37,7 @@ void check_admissible(const SequenceGroup& group, const SchedulerConfig& config)
   const int64_t n = static_cast<int64_t>(group.seqs().size());
   const int64_t encoder_len = group.encoder_seq().length();
   if (encoder_len == 0) throw invalid_request("prompt", "has no tokens");
-  if (group.pools()) return;
+  if (group.pools_encoder()) return;
   const int64_t max_tokens = group.params().max_tokens();
   int64_t prompt_len = 0, output_len = 0;  // a group that is resumed has output
   for (const auto& seq : group.seqs()) {

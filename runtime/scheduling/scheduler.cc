@@ -132,7 +132,8 @@ void Scheduler::launch(PlannedStep::Group& scheduled, StepInFlight& step) {
   const BeamState* beams = group.beams();
   StepsInFlight::add_group(step, queued);
   if (scheduled.compute_encoder) group.set_encoder_computed(true);
-  if (group.pools()) step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
+  if (group.pools_encoder())
+    step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
   for (SequenceChunk& chunk : scheduled.chunks) {
     const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
     step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0,
@@ -220,13 +221,14 @@ void Scheduler::drop(QueuedGroup& queued) {
 void Scheduler::check_group(const QueuedGroup& queued) const {
   const SequenceGroup& group = *queued.group;
   const BlockTables& tables = blocks_.tables();
-  const bool holds_blocks =
-      !group.pools() && (queued.queue == Queue::kRunning || queued.queue == Queue::kSwapped);
+  const bool holds_blocks = !group.pools_encoder() &&
+                            (queued.queue == Queue::kRunning || queued.queue == Queue::kSwapped);
   if (queued.queue != Queue::kFinished) {
     TANDEM_CHECK_EQ(tables.has_cross(group), holds_blocks);
     TANDEM_CHECK_EQ(tables.on_host(group), queued.queue == Queue::kSwapped);
-    TANDEM_CHECK(queued.queue != Queue::kSwapped || !group.pools());
-    TANDEM_CHECK(queued.queue != Queue::kRunning || !group.pools() || queued.steps_in_flight == 1);
+    TANDEM_CHECK(queued.queue != Queue::kSwapped || !group.pools_encoder());
+    TANDEM_CHECK(queued.queue != Queue::kRunning || !group.pools_encoder() ||
+                 queued.steps_in_flight == 1);
     TANDEM_CHECK(queued.queue != Queue::kWaiting || !group.encoder_computed());
   }
   for (const auto& seq : group.seqs()) {

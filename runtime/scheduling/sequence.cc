@@ -122,7 +122,8 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
   if (pools()) {
     TANDEM_CHECK_EQ(seqs_.size(), size_t{1});
-    TANDEM_CHECK_EQ(seqs_[0]->length(), 0);
+    TANDEM_CHECK_EQ(seqs_[0]->output_len(), 0);
+    TANDEM_CHECK(!pools_encoder() || seqs_[0]->length() == 0);
     return;
   }
   if (!uses_beams(params_)) return;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/protocol/pooling_kind.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sequence_status.h"
@@ -141,9 +142,11 @@ class SequenceGroup {
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
-  // The encoder's output is all that is wanted: one sequence without tokens, which ends when the
-  // step has run.
+  // No tokens are wanted, but numbers: one sequence, which ends when they are there.
   bool pools() const { return params_.has_pooling(); }
+  // Of those, numbers made of the encoder's output: the sequence has no tokens, and the group no
+  // blocks; it is in one step. Of the others the sequence's prompt is computed, in chunks.
+  bool pools_encoder() const { return tandem::pools_encoder(params_); }
   bool finished() const;
   bool has_pending_tokens() const;
   // Null unless the request asks for beams.

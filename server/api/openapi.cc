@@ -113,6 +113,24 @@ constexpr const char* kSchemas = R"json({
     "append_eos": {"type": "boolean", "default": true},
     "src_lang": {"type": "string"}, "tgt_lang": {"type": "string"}, "task": {"type": "string"},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
+  "ClassificationRequest": {"type": "object", "required": ["input"], "properties": {
+    "model": {"type": "string"},
+    "input": {"description": "a text, {text, text_pair}, token ids, or a list of these",
+      "oneOf": [{"type": "string"}, {"type": "array"}, {"type": "object"}]},
+    "use_activation": {"description": "probabilities; false: logits", "type": "boolean",
+      "default": true},
+    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
+    "add_special_tokens": {"type": "boolean", "default": true},
+    "user": {"type": "string"},
+    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
+  "PredictRequest": {"type": "object", "required": ["inputs"], "properties": {
+    "model": {"type": "string"},
+    "inputs": {"description": "a text, a pair [text, text], or a list of [text] and [text, text]",
+      "oneOf": [{"type": "string"}, {"type": "array"}]},
+    "raw_scores": {"description": "logits", "type": "boolean", "default": false},
+    "truncate": {"type": "boolean", "default": false},
+    "truncation_direction": {"enum": ["Right"]},
+    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "SpeechRequest": {"type": "object", "required": ["file"], "additionalProperties": true,
     "properties": {
     "file": {"description": "WAV, FLAC, Ogg, MP3, AIFF, …", "type": "string", "format": "binary"},
@@ -143,6 +161,8 @@ const char* body_of(std::string_view path) {
   if (path == "/v1/translate" || path == "/v2/translate") return "TranslationRequest";
   if (path == "/v1/embeddings") return "EmbeddingRequest";
   if (path == "/score" || path == "/v1/score") return "ScoreRequest";
+  if (path == "/classify" || path == "/v1/classify") return "ClassificationRequest";
+  if (path == "/predict") return "PredictRequest";
   if (path == "/v1/target_scores") return "TargetScoreRequest";
   if (path == "/tokenize") return "TokenizeRequest";
   if (path == "/detokenize") return "DetokenizeRequest";

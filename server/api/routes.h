@@ -56,6 +56,9 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
 // scoring/score_routes.cc
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// scoring/classification_routes.cc
+void post_classify(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_predict(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // scoring/target_score_routes.cc
 void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // speech/speech_routes.cc

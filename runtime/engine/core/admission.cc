@@ -34,7 +34,10 @@ RequestWork work_of(const proto::EncoderDecoderInputs& inputs,
                     const proto::SamplingParams& params) {
   RequestWork out;
   out.input = kEncoderToken * encoder_length(inputs);
-  if (params.has_pooling()) return out;
+  if (params.has_pooling()) {
+    out.input += static_cast<double>(inputs.prompt_token_ids_size());
+    return out;
+  }
   const bool beams = uses_beams(params);
   out.sequences = beams ? params.num_beams() : num_sequences(params);
   // Beams compute their prompt once, samples once each.

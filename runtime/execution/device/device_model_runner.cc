@@ -135,13 +135,16 @@ DeviceRows DeviceModelRunner::decode(ModelStep& step, Flight& flight) {
   DeviceRows rows(sampled, stages_.block_size(), decoder_);
   const auto& all = step.batch.rows;
   const bool prompts = std::any_of(all.begin(), all.end(), [](const SampleRow& row) {
-    return row.group->params.has_prompt_logprobs();
+    return row.group->params.has_prompt_logprobs() || row.group->has_head();
   });
   Tensor hidden;
   flight.decoder = decoder_.launch(step.batch.input, stages_.cache(), rows.rows(), rows.rounds(),
                                    prompts ? &hidden : nullptr);
   if (flight.decoder->needs_host()) flight.host_rows = std::move(sampled);
-  if (prompts) stages_.add_prompt_logprobs(hidden, step);
+  if (prompts) {
+    stages_.add_prompt_logprobs(hidden, step);
+    stages_.run_heads(hidden, step);
+  }
   return rows;
 }
 

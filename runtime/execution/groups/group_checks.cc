@@ -126,6 +126,13 @@ void check_pooled(const WorkerGroup& group) {
     fail("sampling_params.pooling.kind", "unknown");
 }
 
+// One sequence, whose prompt is all that it has.
+void check_head(const SequenceLimits& limits, const WorkerGroup& group) {
+  if (!limits.output_head) fail("sampling_params.pooling.kind", "the model has no such head");
+  if (group.seqs.size() != 1 || !group.seqs[0].output.empty())
+    fail("seq_data", "a head reads one sequence, without output");
+}
+
 void check_sequence(const SequenceLimits& limits, const WorkerSequence& seq, int i) {
   check_blocks(limits, seq.blocks, {"block_tables", i, "blocks"}, seq.blocks.size());
   if (seq.prompt.empty()) fail({"seq_data", i, "prompt_token_ids"}, "missing");
@@ -195,6 +202,10 @@ void check_drafts(const SequenceLimits& limits, const WorkerGroup& group, const 
 void check_group(const SequenceLimits& limits, const WorkerGroup& group) {
   check_encoder(limits, group);
   if (group.pools()) return check_pooled(group);
+  if (group.has_head())
+    check_head(limits, group);
+  else if (!limits.language_head)
+    fail("sampling_params.pooling", "missing, but the model generates nothing");
   bool any_chunk = false;
   for (size_t i = 0; i < group.seqs.size(); ++i) {
     check_sequence(limits, group.seqs[i], static_cast<int>(i));

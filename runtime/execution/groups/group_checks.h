@@ -48,6 +48,8 @@ struct SequenceLimits {
   std::optional<FrameLimits> frames = {};
   bool global_attention = false;  // encoder positions may have it
   int encoder_vocab_size = 0;     // of the encoder's ids; 0: vocab_size
+  bool language_head = true;      // the model generates tokens
+  bool output_head = false;       // the model makes labels or spans
 };
 
 // Every block is in the device pool, and the table that they are of, or are added to, has no more

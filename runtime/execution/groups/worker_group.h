@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/protocol/pooling_kind.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -70,7 +71,9 @@ struct WorkerGroup {
   uint64_t last_step = 0;        // of SequenceTable::apply(), that scheduled it
   uint64_t incarnation = 0;      // the step in which it came in full
 
-  bool pools() const { return params.has_pooling(); }
+  // The encoder's output is all that is wanted; or what the model's head makes of the decoder's.
+  bool pools() const { return pools_encoder(params); }
+  bool has_head() const { return runs_head(params); }
   // Null if it does not have it.
   WorkerSequence* find(int64_t seq_id) {
     for (WorkerSequence& seq : seqs)

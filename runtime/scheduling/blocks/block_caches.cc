@@ -158,7 +158,8 @@ const Blocks* BlockCaches::find_cross(const SequenceGroup& group) const {
 // The last token is computed in any case: someone wants its logits.
 BlockTable BlockCaches::find_prefix(const SequenceGroup& group, const Sequence& seq) const {
   BlockTable table;
-  if (!options_.prefix || group.params().has_prompt_logprobs()) return table;
+  if (!options_.prefix || group.params().has_prompt_logprobs() || wants_all_rows(group.params()))
+    return table;
   const auto tokens = seq.tokens();
   const auto size = static_cast<size_t>(block_size_);
   for (size_t at = 0; at + size < tokens.size(); at += size) {

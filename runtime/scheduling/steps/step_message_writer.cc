@@ -77,7 +77,7 @@ void StepMessageWriter::write_full(const PlannedStep::Group& scheduled,
   for (const auto& seq : group.seqs())
     if (!seq->finished()) write_sequence(scheduled, *seq, out);
   write_encoder(group, scheduled.compute_encoder, *out.mutable_encoder_seq_data());
-  if (group.pools()) return;
+  if (group.pools_encoder()) return;
   const Blocks& cross = tables_.cross(group);
   out.mutable_cross_block_table()->mutable_blocks()->Add(cross.begin(), cross.end());
 }
@@ -100,7 +100,7 @@ void StepMessageWriter::write_sequence(const PlannedStep::Group& scheduled, cons
   }
   proto::BlockTable& table = *out.add_block_tables();
   table.set_seq_id(seq.seq_id());
-  if (group.pools()) return;
+  if (group.pools_encoder()) return;
   const Blocks& blocks = tables_.self(seq);
   table.mutable_blocks()->Add(blocks.begin(), blocks.end());
 }

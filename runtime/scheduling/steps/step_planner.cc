@@ -12,7 +12,7 @@ namespace {
 // A sequence that has all the tokens it may have waits for someone to finish it; a beam that has
 // been computed waits for the others.
 bool may_run(const Sequence& seq, const SequenceGroup& group) {
-  if (seq.finished() || group.pools() || seq.output_len() >= group.params().max_tokens())
+  if (seq.finished() || group.pools_encoder() || seq.output_len() >= group.params().max_tokens())
     return false;
   return group.beams() == nullptr ||
          (!group.waits_for_fork(seq) && seq.num_uncomputed_tokens() > 0);
@@ -62,7 +62,7 @@ bool StepPlanner::encoder_turn_due() const {
   // Those that are pooled wait for their step only.
   const bool others =
       std::any_of(queues_.running().begin(), queues_.running().end(),
-                  [](const QueuedGroup* queued) { return !queued->group->pools(); });
+                  [](const QueuedGroup* queued) { return !queued->group->pools_encoder(); });
   if (others && (last_was_turn_ || last_lacked_room_)) return false;
   const QueuedGroup& head = *queues_.first_waiting();
   const int encoder = encoder_cost(*head.group);
@@ -184,7 +184,7 @@ void StepPlanner::append_slots(const SequenceGroup& group, std::vector<SequenceC
 // Preempts groups behind the group until `blocks` are free. If there is none left behind it, it has
 // to wait, with what it holds: groups before it go on, and take its blocks if they must.
 bool StepPlanner::make_room(const QueuedGroup& queued, int blocks, PlannedStep& step) {
-  const auto holds_blocks = [](const QueuedGroup* other) { return !other->group->pools(); };
+  const auto holds_blocks = [](const QueuedGroup* other) { return !other->group->pools_encoder(); };
   while (blocks > blocks_.device().num_free()) {
     step.room = false;
     if (!step.preempting) return false;
@@ -219,7 +219,7 @@ bool StepPlanner::keeps_headroom(const SequenceGroup& group, int blocks) const {
   if (group.num_preemptions > 0) {
     const auto pooled =
         std::count_if(queues_.running().begin(), queues_.running().end(),
-                      [](const QueuedGroup* queued) { return queued->group->pools(); });
+                      [](const QueuedGroup* queued) { return queued->group->pools_encoder(); });
     headroom = queues_.num_running_seqs() - static_cast<int>(pooled);
   }
   return blocks + headroom <= blocks_.device().num_free();
@@ -227,14 +227,14 @@ bool StepPlanner::keeps_headroom(const SequenceGroup& group, int blocks) const {
 
 bool StepPlanner::can_admit(const QueuedGroup& queued) const {
   const SequenceGroup& group = *queued.group;
-  if (group.pools()) return seats_for(group);
+  if (group.pools_encoder()) return seats_for(group);
   return may_return(group) && seats_for(group) && blocks_.can_allocate(group) == AllocStatus::kOk &&
          keeps_headroom(group, blocks_.blocks_to_start(group));
 }
 
 // The tokens that its encoder would take, if it came in now.
 int StepPlanner::encoder_cost(const SequenceGroup& group) const {
-  return !group.pools() && blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
+  return !group.pools_encoder() && blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
 }
 
 // Waiting → running, with its encoder in this step if its result is not there. One longer than the
@@ -242,7 +242,7 @@ int StepPlanner::encoder_cost(const SequenceGroup& group) const {
 void StepPlanner::admit(QueuedGroup& queued, PlannedStep& step) {
   SequenceGroup& group = *queued.group;
   const auto start =
-      group.pools() ? BlockManager::Start{.computed_tokens = {0}} : blocks_.allocate(group);
+      group.pools_encoder() ? BlockManager::Start{.computed_tokens = {0}} : blocks_.allocate(group);
   for (size_t i = 0; i < group.seqs().size(); ++i)
     if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   queues_.move_to(queued, QueuedGroup::Queue::kRunning);

@@ -95,7 +95,7 @@ void StepsInFlight::check_integrity(const GroupQueues& queues) const {
       TANDEM_CHECK(group.find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.queued) > 0);
       TANDEM_CHECK(!scheduled.has_drafts() || scheduled.samples);
-      if (!scheduled.samples || scheduled.ended() || group.pools()) continue;
+      if (!scheduled.samples || scheduled.ended() || group.pools_encoder()) continue;
       if (group.beams() == nullptr) ++pending[scheduled.seq];
       if (group.searches_ahead() && scheduled.seq == group.seqs().front().get())
         for (const auto& beam : group.seqs()) ++pending[beam.get()];
@@ -205,7 +205,7 @@ void StepAnswers::take_token(const std::string& request_id, int64_t seq_id, int3
   if (answer->given) return take_more(scheduled(*answer), token, *answer);
   const SequenceGroup& group = group_of(*answer);
   if (group.beams() != nullptr) fail(request_id, seq_id, "a token, but it is a beam");
-  if (group.pools()) fail(request_id, seq_id, "a token, but its encoder's output is to be pooled");
+  if (group.pools()) fail(request_id, seq_id, "a token, but hidden states are to be pooled");
   answer->given = true;
   answer->token = token;
 }
@@ -244,7 +244,17 @@ void StepAnswers::take_candidates(const proto::SequenceGroupOutput& output,
   answer->moves = output.has_moves() ? &output.moves() : nullptr;
 }
 
+// Rows of spans, behind which others come.
+bool StepAnswers::is_part(const proto::SequenceGroupOutput& output) {
+  const size_t at = find(output.seq_id());
+  if (at == kNowhere) return false;
+  const SequenceInFlight& scheduled = step_->seqs[at];
+  return !scheduled.samples && scheduled.queued->group->request_id() == output.request_id() &&
+         wants_all_rows(scheduled.queued->group->params());
+}
+
 void StepAnswers::take_embedding(const proto::SequenceGroupOutput& output) {
+  if (is_part(output)) return;
   Answer* const answer = place_of(output.request_id(), output.seq_id());
   if (answer == nullptr) return;
   if (!group_of(*answer).pools())

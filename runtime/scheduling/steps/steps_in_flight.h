@@ -105,6 +105,7 @@ class StepAnswers {
   void take_drafts(const std::string& request_id, int64_t seq_id, std::vector<int32_t> drafts);
   void take_candidates(const proto::SequenceGroupOutput& output,
                        const proto::SequenceOutput& sample);
+  bool is_part(const proto::SequenceGroupOutput& output);
   void take_embedding(const proto::SequenceGroupOutput& output);
   void check_whole() const;
 

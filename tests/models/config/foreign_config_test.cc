@@ -51,7 +51,7 @@ TEST(ModelConfig, ModelTypeDecides) {
   EXPECT_EQ(load_null("architectures").architecture, right);
   EXPECT_EQ(architecture({{"architectures", json::array()}}), right);
   EXPECT_EQ(architecture({{"architectures", {1}}}), right);
-  EXPECT_EQ(architecture({{"architectures", {"BartForSequenceClassification"}}}), right);
+  EXPECT_EQ(architecture({{"architectures", {"BartForTokenClassification"}}}), right);
   EXPECT_EQ(architecture({{"architectures", {"MBartForConditionalGeneration"}}}), right);
   EXPECT_EQ(architecture({{"architectures", {"MyModel", "BartModel"}}}), "BartModel");
   // Where it is missing the class does.

@@ -55,7 +55,9 @@ def test_images():
 
 def test_refusals(llm):
     with pytest.raises(NotImplementedError, match="task"):
-        pipeline("text-classification", MODEL)
+        pipeline("token-classification", MODEL)
+    with pytest.raises(NotImplementedError, match="no labels"):
+        pipeline("text-classification", llm=llm)
     with pytest.raises(ValueError, match="model"):
         pipeline("summarization")
     with pytest.raises(NotImplementedError, match="hears"):

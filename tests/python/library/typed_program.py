@@ -5,7 +5,7 @@ from typing import List
 import numpy as np
 from numpy.typing import NDArray
 
-from tandem_infer import LLM, AsyncLLM, RequestError, RequestOutput, SamplingParams, TargetScore, Transcription, pipeline
+from tandem_infer import LLM, AsyncLLM, Classification, RequestError, RequestOutput, SamplingParams, TargetScore, Transcription, pipeline
 
 
 def main() -> None:
@@ -15,6 +15,8 @@ def main() -> None:
         several: List[str] = llm.translate(["A text."], tgt_lang="de")
         said: Transcription = llm.transcribe(np.zeros(16000, dtype=np.float32))
         vector: NDArray[np.float32] = llm.embed("A text.")
+        found: Classification = llm.classify("A text.", labels=["news", "sports"])
+        pairs: List[Classification] = llm.classify([("A premise.", "A hypothesis.")])
         score: TargetScore = llm.score("A text.", "A target.")
         for event in llm.stream("A text."):
             print(event.text)
@@ -22,6 +24,7 @@ def main() -> None:
             llm.generate("")
         except RequestError as error:
             print(error.param)
+        print(found.label, found.scores, pairs[0].logits)
         print(outputs[0].outputs[0].token_ids, short, several, said.segments, vector.shape, score.token_logprobs)
         print(pipeline("summarization", llm=llm)("A text."))
 

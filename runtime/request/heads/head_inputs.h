@@ -1,0 +1,21 @@
+// What the decoder reads for a model's head: the source once more, shifted right.
+#pragma once
+
+#include "models/config/config.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/request/params_resolver.h"
+#include "runtime/request/prompt.h"
+
+namespace tandem {
+
+// Adds the decoder's prompt to `out`, whose encoder ids are there; for labels the prompt ends with
+// the row at the source's last end token, and the names of the labels come along. Throws InputError
+// naming the field: no end token, too many tokens for the decoder.
+void add_head_inputs(const proto::Prompt& prompt, const proto::GenerationOptions& options,
+                     const ModelConfig& config, const ParamsResolver& resolver,
+                     PreparedPrompt& out);
+
+// As they travel with a request.
+proto::Labels labels_message(const ModelConfig& config);
+
+}  // namespace tandem
