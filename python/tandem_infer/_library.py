@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ._errors import EngineError, error_of
+from ._errors import EngineError, RequestError, error_of
 
 _VERSION = 1
 _CAPACITY = 64
@@ -126,11 +126,28 @@ def _default(value: Any) -> Any:
             return method()
     if isinstance(value, (set, frozenset, range)) or hasattr(value, "__iter__"):
         return list(value)
-    raise TypeError(f"a {type(value).__name__} is no value of a request")
+    raise TypeError
+
+
+_encode = json.JSONEncoder(default=_default, ensure_ascii=False).encode
 
 
 def dump(value: Any) -> bytes:
-    return json.dumps(value, default=_default, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    try:
+        return _encode(value).encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, RecursionError):
+        raise _unsendable(value) from None
+
+
+def _unsendable(value: Any, name: str = "request") -> RequestError:
+    """Names the innermost part that JSON has no words for."""
+    parts = value.items() if isinstance(value, dict) else ((name, part) for part in value) if isinstance(value, list) else ()
+    for key, part in parts:
+        try:
+            _encode(part)
+        except (TypeError, ValueError, RecursionError):
+            return _unsendable(part, str(key))
+    return RequestError(f"{name}: {type(value).__name__} is no kind of value that it can have", param=name)
 
 
 class Engine:
@@ -246,7 +263,7 @@ class Inbox:
             raw = ctypes.string_at(news.values, news.num_values * 4)
             values = np.frombuffer(raw, dtype=np.float32).copy()
             self._lib.tandem_free(news.values)
-        text = ctypes.string_at(news.json, news.bytes)
+        text = ctypes.string_at(news.json, news.bytes).decode()
         self._lib.tandem_free(news.json)
         return News(news.number, bool(news.last), json.loads(text), values)
 

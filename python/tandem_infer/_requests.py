@@ -24,12 +24,16 @@ class Request:
     sound: Optional[bytes] = None
 
 
+def _no_prompt(value: Any) -> RequestError:
+    return RequestError(f"prompt: must be a text, token ids or a dictionary, not {type(value).__name__}", param="prompt")
+
+
 def is_single(prompts: Any) -> bool:
     """Whether it is one prompt, and no list of some."""
-    if isinstance(prompts, (str, Mapping)):
+    if isinstance(prompts, (str, bytes, bytearray, Mapping)):
         return True
     if not isinstance(prompts, Iterable):
-        raise RequestError(f"prompt: a {type(prompts).__name__} is no prompt", param="prompt")
+        raise _no_prompt(prompts)
     return isinstance(prompts, Sequence) and len(prompts) > 0 and isinstance(prompts[0], int)
 
 
@@ -37,9 +41,16 @@ def listed(prompts: Any) -> List[Any]:
     return [prompts] if is_single(prompts) else list(prompts)
 
 
-def _part(prompt: Any, sounds: List[Optional[bytes]]) -> Any:
-    """One side of a prompt, with files in place of arrays."""
-    if isinstance(prompt, str) or prompt is None:
+def iterated(prompts: Any) -> Iterable[Any]:
+    """What map() takes."""
+    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        raise RequestError(f"prompts: must be an iterable of prompts, not {type(prompts).__name__}", param="prompts")
+    return prompts
+
+
+def _part(prompt: Any, sounds: List[Optional[bytes]], optional: bool = False) -> Any:
+    """One side of a prompt, with files in place of arrays. optional: it may be None."""
+    if isinstance(prompt, str) or (prompt is None and optional):
         return prompt
     if isinstance(prompt, Mapping):
         part = dict(prompt)
@@ -53,8 +64,10 @@ def _part(prompt: Any, sounds: List[Optional[bytes]]) -> Any:
             part.setdefault("prompt", "")
         for side in ("encoder_prompt", "decoder_prompt"):
             if side in part:
-                part[side] = _part(part[side], sounds)
+                part[side] = _part(part[side], sounds, optional=True)
         return part
+    if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, Iterable):
+        raise _no_prompt(prompt)
     return {"prompt_token_ids": list(prompt)}
 
 
@@ -110,6 +123,16 @@ def score(source: Prompt, target: Union[str, Sequence[int]], append_eos: bool, k
     if isinstance(line["prompt"], dict) and "encoder_prompt" in line["prompt"]:
         line.update(line.pop("prompt"))
     return _request(line, merged(None, kwargs), kind="score", sound=sounds[0])
+
+
+def beam_params(params: Params, kwargs: Mapping[str, Any]) -> Dict[str, Any]:
+    """kwargs of beam_search(): all beams are wanted."""
+    out = dict(kwargs)
+    if params is None:
+        beams = out.pop("beam_width", 4)
+        beams = out.setdefault("num_beams", beams)
+        out.setdefault("num_return_sequences", beams)
+    return out
 
 
 def summary_params(facts: Mapping[str, Any]) -> Dict[str, Any]:
