@@ -100,7 +100,7 @@ _NAMES_ELSEWHERE = {
 def merged(params: Params, kwargs: Mapping[str, Any]) -> Dict[str, Any]:
     """A request's `params`; kwargs come before. generation_config: HuggingFace's object, or a mapping, below both."""
     kwargs = dict(kwargs)
-    for name in _NAMES_ELSEWHERE.keys() & kwargs.keys():
+    for name in kwargs.keys() & _NAMES_ELSEWHERE.keys():
         raise RequestError(f"{name}: here it is {_NAMES_ELSEWHERE[name]}", param=name)
     config = kwargs.pop("generation_config", None)
     out: Dict[str, Any] = {}

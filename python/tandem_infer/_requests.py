@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._errors import RequestError
+from ._library import dump
 from ._params import Params, merged
 from ._sound import Sound, file_of_sound, url_of_image
 
@@ -19,8 +20,8 @@ _OF_REQUEST = ("priority", "timeout")
 
 @dataclass
 class Request:
-    """What Inbox.submit() takes."""
-    body: Dict[str, Any]
+    """What Inbox.submit() takes: JSON, as tandem_submit() wants it (python/native/library.h), and a sound's file."""
+    text: bytes
     sound: Optional[bytes] = None
 
 
@@ -71,28 +72,44 @@ def _part(prompt: Any, sounds: List[Optional[bytes]], optional: bool = False) ->
     return {"prompt_token_ids": list(prompt)}
 
 
-def _request(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False,
-             sound: Optional[bytes] = None) -> Request:
+def _body(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False) -> Dict[str, Any]:
+    """The line comes last, and in it `line`, so that JSON of it can be continued."""
     of_request = {name: params.pop(name) for name in _OF_REQUEST if name in params}
-    body: Dict[str, Any] = {"line": {**line, "params": params}, "kind": kind, "stream": stream}
-    if of_request.get("priority") is not None:
-        body["line"]["priority"] = of_request["priority"]
+    body: Dict[str, Any] = {"kind": kind, "stream": stream}
     if of_request.get("timeout") is not None:
         timeout = of_request["timeout"]
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
             raise RequestError(f"timeout: {timeout!r} is no number of seconds above 0", param="timeout")
         body["timeout"] = float(timeout)
-    return Request(body, sound)
+    body["line"] = {"params": params, **line}
+    if of_request.get("priority") is not None:
+        body["line"] = {"priority": of_request["priority"], **body["line"]}
+    return body
+
+
+def _request(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False,
+             sound: Optional[bytes] = None) -> Request:
+    return Request(dump(_body(line, params, kind, stream)), sound)
+
+
+class Generations:
+    """Makes requests of generation that have all but the prompt in common."""
+
+    def __init__(self, params: Params, kwargs: Mapping[str, Any], stream: bool = False) -> None:
+        options = merged(params, kwargs)
+        self._decoder_prompt = options.pop("decoder_prompt", None)
+        self._begin = dump(_body({}, options, stream=stream))[:-2] + b', "prompt": '
+
+    def request(self, prompt: Prompt) -> Request:
+        sounds: List[Optional[bytes]] = [None]
+        whole = _part(prompt, sounds)
+        if self._decoder_prompt is not None:
+            whole = {"encoder_prompt": whole, "decoder_prompt": _part(self._decoder_prompt, sounds)}
+        return Request(self._begin + dump(whole, "prompt") + b"}}", sounds[0])
 
 
 def generation(prompt: Prompt, params: Params, kwargs: Mapping[str, Any], stream: bool = False) -> Request:
-    sounds: List[Optional[bytes]] = [None]
-    line = {"prompt": _part(prompt, sounds)}
-    options = merged(params, kwargs)
-    decoder_prompt = options.pop("decoder_prompt", None)
-    if decoder_prompt is not None:
-        line["prompt"] = {"encoder_prompt": line["prompt"], "decoder_prompt": _part(decoder_prompt, sounds)}
-    return _request(line, options, stream=stream, sound=sounds[0])
+    return Generations(params, kwargs, stream).request(prompt)
 
 
 def transcription(sound: Sound, language: Optional[str], task: Optional[str], timestamps: bool, word_timestamps: bool,

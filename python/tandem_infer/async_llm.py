@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Set,
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Literal, Optional, Sequence, Set,
                     Sized, Tuple, TypeVar, Union, overload)
 
 import numpy as np
@@ -138,6 +138,7 @@ class AsyncLLM:
         tasks: Set[asyncio.Task[Tuple[int, Union[RequestOutput, Exception]]]] = set()
         done: Dict[int, Union[RequestOutput, Exception]] = {}
         sent, turn, more = 0, 0, True
+        made = requests.Generations(sampling_params, kwargs)
         bar = progress(use_tqdm, len(prompts) if isinstance(prompts, Sized) else None)
         try:
             while more or tasks or done:
@@ -147,7 +148,7 @@ class AsyncLLM:
                     except StopAsyncIteration:
                         more = False
                         break
-                    tasks.add(asyncio.ensure_future(self._numbered(sent, prompt, sampling_params, kwargs, return_errors)))
+                    tasks.add(asyncio.ensure_future(self._numbered(sent, prompt, made, return_errors)))
                     sent += 1
                 if tasks:
                     ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -167,10 +168,10 @@ class AsyncLLM:
             if bar is not None:
                 bar.close()
 
-    async def _numbered(self, index: int, prompt: Prompt, params: Params, kwargs: Mapping[str, Any],
+    async def _numbered(self, index: int, prompt: Prompt, made: requests.Generations,
                         return_errors: bool) -> Tuple[int, Union[RequestOutput, Exception]]:
         try:
-            return index, output_of((await self._answer(requests.generation(prompt, params, kwargs), index)).body, index)
+            return index, output_of((await self._answer(made.request(prompt), index)).body, index)
         except (RequestError, EngineError, TimeoutError) as error:
             if isinstance(error, RequestError) and error.index is None:
                 error = numbered(error, index)
@@ -219,7 +220,7 @@ class _Mail:
         self._queues[number] = queue
         ended = False
         try:
-            self._inbox.submit(number, request.body, request.sound)
+            self._inbox.submit(number, request.text, request.sound)
             while not ended:
                 news = await queue.get()
                 if news is None:

@@ -1,7 +1,6 @@
 """LLM: a model in this process, for programs that wait for answers."""
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from functools import partial
@@ -97,13 +96,13 @@ class LLM:
         """
         items = requests.listed(prompts)
         if isinstance(sampling_params, Sequence) and not isinstance(sampling_params, (str, Mapping)):
-            each: Iterable[Params] = sampling_params
             if len(sampling_params) != len(items):
                 raise RequestError(f"sampling_params: {len(sampling_params)} of them for {len(items)} prompts",
                                    param="sampling_params")
+            made = (partial(requests.generation, prompt, params, kwargs) for prompt, params in zip(items, sampling_params))
         else:
-            each = itertools.repeat(sampling_params)
-        made = (partial(requests.generation, prompt, params, kwargs) for prompt, params in zip(items, each))
+            request = requests.Generations(sampling_params, kwargs).request
+            made = (partial(request, prompt) for prompt in items)
         return self._all(made, len(items), output_of_news, use_tqdm)
 
     def beam_search(self, prompts: Prompts, params: Optional[BeamSearchParams] = None, *, use_tqdm: Optional[bool] = None,
@@ -220,7 +219,8 @@ class LLM:
         `window` answers are wanting or wait for the one before them, so that memory is bounded. ordered: in the prompts' order,
         else as they finish (`output.index` says which). return_errors: what a prompt fails with is in its place, instead of
         being raised."""
-        made = (partial(requests.generation, prompt, sampling_params, kwargs) for prompt in requests.iterated(prompts))
+        request = requests.Generations(sampling_params, kwargs).request
+        made = (partial(request, prompt) for prompt in requests.iterated(prompts))
         total = len(prompts) if isinstance(prompts, Sized) else None
         yield from self._run(made, total, output_of_news, use_tqdm, ordered=ordered, return_errors=return_errors, window=window)
 
@@ -234,7 +234,7 @@ class LLM:
     def _events(self, request: Request) -> Iterator[StreamEvent]:
         inbox = self._engine.inbox()
         try:
-            inbox.submit(0, request.body, request.sound)
+            inbox.submit(0, request.text, request.sound)
             while True:
                 for news in inbox.poll(_POLL_MS):
                     if "error" in news.body:
@@ -297,7 +297,7 @@ class Flow:
             self._sent += 1
             try:
                 request = make()
-                self._inbox.submit(index, request.body, request.sound)
+                self._inbox.submit(index, request.text, request.sound)
                 self._open += 1
             except RequestError as error:
                 self._failed.append((index, numbered(error, index, self._several)))
