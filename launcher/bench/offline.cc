@@ -176,12 +176,14 @@ int run_throughput(OfflineOptions& o) {
       o.requests, [&] { items = items_of(o); },
       [&](EngineApi& engine) {
         const auto begun = Clock::now();
+        const double cpu_before = cpu_seconds();
         const auto requests = Batch(engine, items, extra).run("Requests");
-        const double duration = seconds_since(begun);
+        const double duration = seconds_since(begun), cpu = cpu_seconds() - cpu_before;
         Json head = {{"date", date_now()},
                      {"backend", "tandem"},
                      {"model", engine_name(o)},
-                     {"num_prompts", items.size()}};
+                     {"num_prompts", items.size()},
+                     {"cpu_seconds", cpu}};
         if (Json drafts = report_drafts(o, engine, output_tokens(requests)); !drafts.is_null())
           head["spec_decode"] = std::move(drafts);
         const int status = o.output.write(

@@ -68,8 +68,8 @@ struct Piece {
   std::unique_ptr<Waiting> ended;
 };
 
-void write_end(const Waiting& request, Inbox::News& news) {
-  const proto::RequestOutput& output = request.output;
+void write_end(Waiting& request, Inbox::News& news) {
+  proto::RequestOutput& output = request.output;
   if (request.score) {
     try {
       news.json = dump_line(score_json(output));
@@ -88,6 +88,11 @@ void write_end(const Waiting& request, Inbox::News& news) {
     rest.clear_embedding();
     news.json = dump_line(result_to_json(rest, json()));
     return;
+  }
+  if (output.has_inputs()) {
+    auto& ids = *output.mutable_inputs()->mutable_encoder_prompt_token_ids();
+    news.ids.assign(ids.begin(), ids.end());
+    ids.Clear();
   }
   json out = result_to_json(output, json());
   if (request.seconds > 0) {

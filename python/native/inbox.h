@@ -34,6 +34,7 @@ class Inbox {
     bool last = false;
     std::string json;
     std::vector<float> values;  // of an embedding
+    std::vector<int32_t> ids;   // the encoder's; `json` has none of them
   };
   // Waits for some, `milliseconds` at most. Texts are made by the thread that calls.
   std::vector<News> poll(int milliseconds, size_t most);

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "actors/network/process_limits.h"
 #include "base/error.h"
@@ -39,6 +40,15 @@ char* copied(std::string_view text) {
   std::memcpy(out, text.data(), text.size());
   out[text.size()] = '\0';
   return out;
+}
+
+// Null where there is nothing.
+template <class T>
+T* copied(const std::vector<T>& values) {
+  if (values.empty()) return nullptr;
+  const std::string_view bytes(reinterpret_cast<const char*>(values.data()),
+                               values.size() * sizeof(T));
+  return reinterpret_cast<T*>(copied(bytes));
 }
 
 // Of the exception that is being handled.
@@ -133,12 +143,11 @@ size_t tandem_poll(tandem_inbox* inbox, int milliseconds, tandem_news* news, siz
   size_t count = 0;
   for (const auto& one : inbox->inbox.poll(milliseconds, capacity)) {
     tandem_news& out = news[count++];
-    out = {one.number, one.last ? 1 : 0, copied(one.json), one.json.size(), nullptr, 0};
-    if (one.values.empty()) continue;
-    const std::string_view values(reinterpret_cast<const char*>(one.values.data()),
-                                  one.values.size() * sizeof(float));
-    out.values = reinterpret_cast<float*>(copied(values));
+    out = {one.number, one.last ? 1 : 0, copied(one.json), one.json.size(), nullptr, 0, nullptr, 0};
+    out.values = copied(one.values);
     out.num_values = one.values.size();
+    out.ids = copied(one.ids);
+    out.num_ids = one.ids.size();
   }
   return count;
 }

@@ -17,7 +17,7 @@ typedef struct tandem_engine tandem_engine;
 typedef struct tandem_inbox tandem_inbox;
 
 // Of this interface: a program that was written for another one must not go on.
-#define TANDEM_LIBRARY_VERSION 1
+#define TANDEM_LIBRARY_VERSION 2
 int tandem_library_version(void);
 // Of Tandem: "0.1.0".
 const char* tandem_version(void);
@@ -54,7 +54,8 @@ char* tandem_submit(tandem_inbox* inbox, uint64_t number, const char* request, s
 void tandem_cancel(tandem_inbox* inbox, uint64_t number);
 
 // `last`: the request has ended, with a result or with {"error": …}. Others are chunks of streams:
-// {"deltas": […]} as docs/jsonl.md has them. `values`: an embedding, which `json` does not repeat.
+// {"deltas": […]} as docs/jsonl.md has them. `json` does not repeat `values`, an embedding, nor
+// `ids`, the encoder's tokens ("encoder_prompt_token_ids"); either may be null.
 typedef struct {
   uint64_t number;
   int32_t last;
@@ -62,9 +63,11 @@ typedef struct {
   size_t bytes;
   float* values;
   size_t num_values;
+  int32_t* ids;
+  size_t num_ids;
 } tandem_news;
 // Waits for news, `milliseconds` at most; takes `capacity` of them at most. Returns how many. The
-// caller frees `json` and `values` of each.
+// caller frees `json`, `values` and `ids` of each.
 size_t tandem_poll(tandem_inbox* inbox, int milliseconds, tandem_news* news, size_t capacity);
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "launcher/options.h"
 #include "launcher/parse_error.h"
 #include "launcher/progress.h"
+#include "launcher/usage/foreign_flags.h"
 #include "models/config/labels.h"
 #include "models/config/task_params.h"
 #include "models/task.h"
@@ -69,6 +71,40 @@ std::vector<std::string> option_names_of(const CLI::App& app) {
   return names;
 }
 
+// "; here it is NAME", or nothing: of a name that other programs have.
+std::string explain_foreign(const CLI::App& app, const std::string& flag) {
+  const launcher::ForeignFlag* foreign = launcher::find_foreign_flag(flag);
+  if (foreign == nullptr) return {};
+  std::istringstream ours{std::string(foreign->ours)};
+  for (std::string option; ours >> option;)
+    if (app.get_option_no_throw(option) != nullptr) return "; here it is " + option_of(option);
+  return foreign->note.empty() ? "" : "; " + std::string(foreign->note);
+}
+
+InputError no_such_option(const CLI::App& app, const std::string& name) {
+  std::string hint = explain_foreign(app, flag_of(name));
+  if (hint.empty()) hint = launcher::did_you_mean(name, option_names_of(app));
+  return invalid_request(name, "there is no such option of an engine" + hint);
+}
+
+// What CLI11 says, by the option's name here: "--threads: ..." → "threads: ...".
+InputError as_invalid_request(const CLI::ParseError& error, const CLI::App& app,
+                              const json& options) {
+  std::string what = error.what();
+  const size_t begin = what.find("--");
+  if (begin == std::string::npos) return InputError(ErrorKind::kInvalidRequest, what, "");
+  const std::string flag = what.substr(begin, what.find_first_of(":= ", begin) - begin);
+  const std::string name = option_of(flag);
+  const CLI::Option* option = app.get_option_no_throw(flag);
+  if (dynamic_cast<const CLI::ConversionError*>(&error) && option && options.contains(name)) {
+    const bool fraction = option->get_type_name().starts_with("FLOAT");
+    return invalid_request(name, std::string("must be ") + (fraction ? "a number" : "an integer") +
+                                     ", not " + describe(options[name]));
+  }
+  if (begin == 0) what = name + what.substr(flag.size());
+  return InputError(ErrorKind::kInvalidRequest, what, name);
+}
+
 struct Options {
   launcher::EngineOptions engine;
   launcher::ClusterOptions cluster;
@@ -83,9 +119,7 @@ void read(const json& options, Options& out) {
   std::vector<std::string> words;
   for (const auto& [name, value] : options.items()) {
     const CLI::Option* known = app.get_option_no_throw(flag_of(name));
-    if (known == nullptr)
-      throw invalid_request(name, "there is no such option of an engine" +
-                                      launcher::did_you_mean(name, option_names_of(app)));
+    if (known == nullptr) throw no_such_option(app, name);
     // A flag that is on unless it is said, or one that is off as it is.
     if (value == false && !known->check_lname("no-" + flag_of(name).substr(2))) {
       if (known->get_expected_max() != 0) throw invalid_request(name, "is no yes or no");
@@ -99,10 +133,7 @@ void read(const json& options, Options& out) {
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    // "--threads: ..." → "threads: ..."; what has no name stays.
-    std::string what = error.what(), name = what.substr(0, what.find_first_of(":= "));
-    if (name.starts_with("--")) what = option_of(name) + what.substr(name.size());
-    throw InputError(ErrorKind::kInvalidRequest, what, option_of(name));
+    throw as_invalid_request(error, app, options);
   }
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._errors import (EngineError, ModelError, RequestError, UnsupportedError)
+    from ._errors import EngineError, MissingFileError, ModelError, RequestError, UnsupportedError
     from ._labels import Classification
     from ._outputs import (CompletionOutput, Delta, RequestMetrics, RequestOutput, Segment, StreamEvent, TargetScore,
                            Transcription, Word)
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "EngineError": "_errors", "ModelError": "_errors", "RequestError": "_errors", "UnsupportedError": "_errors",
+    "EngineError": "_errors", "MissingFileError": "_errors", "ModelError": "_errors", "RequestError": "_errors",
+    "UnsupportedError": "_errors",
     "Classification": "_labels",
     "CompletionOutput": "_outputs", "Delta": "_outputs", "RequestMetrics": "_outputs", "RequestOutput": "_outputs",
     "Segment": "_outputs", "StreamEvent": "_outputs", "TargetScore": "_outputs", "Transcription": "_outputs", "Word": "_outputs",
@@ -33,9 +34,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "AsyncLLM", "BeamSearchParams", "Classification", "CompletionOutput", "Delta", "EngineError", "LLM", "ModelError", "Pipeline", "RequestError",
-    "RequestMetrics", "RequestOutput", "SamplingParams", "Segment", "StreamEvent", "TargetScore", "Transcription",
-    "UnsupportedError", "Word", "pipeline",
+    "AsyncLLM", "BeamSearchParams", "Classification", "CompletionOutput", "Delta", "EngineError", "LLM", "MissingFileError",
+    "ModelError", "Pipeline", "RequestError", "RequestMetrics", "RequestOutput", "SamplingParams", "Segment", "StreamEvent",
+    "TargetScore", "Transcription", "UnsupportedError", "Word", "pipeline",
 ]
 
 

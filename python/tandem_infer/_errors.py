@@ -26,16 +26,25 @@ class ModelError(RequestError):
     """A file of the checkpoint is wrong or missing, or there is no such model; param: the file."""
 
 
+class MissingFileError(RequestError, FileNotFoundError):
+    """There is no such file or directory."""
+
+
 class UnsupportedError(RequestError, NotImplementedError):
     """Valid, but Tandem does not do it, or this model cannot."""
 
 
-def error_of(body: Mapping[str, Any], index: Optional[int] = None) -> Exception:
-    """The exception that an error object of the library stands for."""
+def numbered(error: RequestError, index: int, several: bool = True) -> RequestError:
+    """The same of a prompt, which the message names if there are several."""
+    return type(error)(f"prompt {index}: {error}" if several else str(error), param=error.param, type=error.type, index=index)
+
+
+def error_of(body: Mapping[str, Any], index: Optional[int] = None, several: bool = True) -> Exception:
+    """The exception that an error object of the library stands for. index, several: as numbered()."""
     message = str(body.get("message", "unknown error"))
     kind = str(body.get("type", "internal_error"))
     param = body.get("param")
-    if index is not None:
+    if index is not None and several:
         message = f"prompt {index}: {message}"
     # (What could not be in time is refused before it is late.)
     if kind == "timeout_error" or (kind == "overloaded_error" and param == "timeout"):

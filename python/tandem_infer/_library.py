@@ -13,16 +13,17 @@ from typing import Any, Dict, List, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ._errors import EngineError, error_of
+from ._errors import EngineError, RequestError, error_of
 
-_VERSION = 1
+_VERSION = 2
 _CAPACITY = 64
 _PACKAGE = pathlib.Path(__file__).parent
 
 
 class _News(ctypes.Structure):
     _fields_ = [("number", ctypes.c_uint64), ("last", ctypes.c_int32), ("json", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
-                ("values", ctypes.c_void_p), ("num_values", ctypes.c_size_t)]
+                ("values", ctypes.c_void_p), ("num_values", ctypes.c_size_t),
+                ("ids", ctypes.c_void_p), ("num_ids", ctypes.c_size_t)]
 
 
 class News(NamedTuple):
@@ -126,11 +127,30 @@ def _default(value: Any) -> Any:
             return method()
     if isinstance(value, (set, frozenset, range)) or hasattr(value, "__iter__"):
         return list(value)
-    raise TypeError(f"a {type(value).__name__} is no value of a request")
+    raise TypeError
 
 
-def dump(value: Any) -> bytes:
-    return json.dumps(value, default=_default, ensure_ascii=False).encode("utf-8", "surrogatepass")
+_encode = json.JSONEncoder(default=_default, ensure_ascii=False).encode
+_decode = json.JSONDecoder().decode
+
+
+def dump(value: Any, name: str = "request") -> bytes:
+    """As JSON. Raises RequestError, which names the part that is at fault, or `name`."""
+    try:
+        return _encode(value).encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, RecursionError):
+        raise _unsendable(value, name) from None
+
+
+def _unsendable(value: Any, name: str) -> RequestError:
+    """Names the innermost part that JSON has no words for."""
+    parts = value.items() if isinstance(value, dict) else ((name, part) for part in value) if isinstance(value, list) else ()
+    for key, part in parts:
+        try:
+            _encode(part)
+        except (TypeError, ValueError, RecursionError):
+            return _unsendable(part, str(key))
+    return RequestError(f"{name}: {type(value).__name__} is no kind of value that it can have", param=name)
 
 
 class Engine:
@@ -218,10 +238,9 @@ class Inbox:
         """Readable while there is news."""
         return int(self._lib.tandem_inbox_fd(self._handle))
 
-    def submit(self, number: int, request: Dict[str, Any], sound: Optional[bytes] = None) -> None:
+    def submit(self, number: int, text: bytes, sound: Optional[bytes] = None) -> None:
         """Raises what is wrong with it."""
         self._engine.check()
-        text = dump(request)
         with self._using:
             self._check()
             error = self._lib.tandem_submit(self._handle, number, text, len(text), sound, len(sound or b""))
@@ -246,9 +265,14 @@ class Inbox:
             raw = ctypes.string_at(news.values, news.num_values * 4)
             values = np.frombuffer(raw, dtype=np.float32).copy()
             self._lib.tandem_free(news.values)
-        text = ctypes.string_at(news.json, news.bytes)
-        self._lib.tandem_free(news.json)
-        return News(news.number, bool(news.last), json.loads(text), values)
+        address = news.json
+        body = _decode(ctypes.string_at(address, news.bytes).decode())
+        self._lib.tandem_free(address)
+        address = news.ids
+        if address:
+            body["encoder_prompt_token_ids"] = memoryview(ctypes.string_at(address, news.num_ids * 4)).cast("i").tolist()
+            self._lib.tandem_free(address)
+        return News(news.number, bool(news.last), body, values)
 
     def _check(self) -> None:
         if not self._close.alive:

@@ -4,6 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Dict, List, Mapping, Optional, Union
 
+from ._errors import RequestError
+
+
 @dataclass
 class SamplingParams:
     """Parameters of a request under vLLM's and HuggingFace's names (docs/parameters.md). None: the model's own
@@ -85,9 +88,20 @@ class BeamSearchParams:
 Params = Union[SamplingParams, BeamSearchParams, Mapping[str, Any], None]
 
 
+# Of CTranslate2 and faster-whisper.
+_NAMES_ELSEWHERE = {
+    "beam_size": "num_beams", "max_decoding_length": "max_new_tokens", "min_decoding_length": "min_new_tokens",
+    "num_hypotheses": "num_return_sequences", "sampling_topk": "top_k", "sampling_topp": "top_p",
+    "sampling_temperature": "temperature", "initial_prompt": "prompt", "condition_on_previous_text": "condition_on_prev_tokens",
+    "log_prob_threshold": "logprob_threshold",
+}
+
+
 def merged(params: Params, kwargs: Mapping[str, Any]) -> Dict[str, Any]:
     """A request's `params`; kwargs come before. generation_config: HuggingFace's object, or a mapping, below both."""
     kwargs = dict(kwargs)
+    for name in kwargs.keys() & _NAMES_ELSEWHERE.keys():
+        raise RequestError(f"{name}: here it is {_NAMES_ELSEWHERE[name]}", param=name)
     config = kwargs.pop("generation_config", None)
     out: Dict[str, Any] = {}
     if config is not None:
@@ -96,8 +110,11 @@ def merged(params: Params, kwargs: Mapping[str, Any]) -> Dict[str, Any]:
                     if not name.startswith("_") and name != "transformers_version" and value is not None})
     if isinstance(params, (SamplingParams, BeamSearchParams)):
         out.update(params.params())
-    elif params is not None:
+    elif isinstance(params, Mapping):
         out.update(params)
+    elif params is not None:
+        raise RequestError(f"sampling_params: must be a SamplingParams, a BeamSearchParams or a dictionary, not "
+                           f"{type(params).__name__}", param="sampling_params")
     out.update(kwargs)
     # What HuggingFace's methods take and a whole text needs not.
     if out.pop("truncation", None):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._errors import RequestError
+from ._library import dump
 from ._params import Params, merged
 from ._sound import Sound, file_of_sound, url_of_image
 
@@ -19,17 +20,21 @@ _OF_REQUEST = ("priority", "timeout")
 
 @dataclass
 class Request:
-    """What Inbox.submit() takes."""
-    body: Dict[str, Any]
+    """What Inbox.submit() takes: JSON, as tandem_submit() wants it (python/native/library.h), and a sound's file."""
+    text: bytes
     sound: Optional[bytes] = None
+
+
+def _no_prompt(value: Any) -> RequestError:
+    return RequestError(f"prompt: must be a text, token ids or a dictionary, not {type(value).__name__}", param="prompt")
 
 
 def is_single(prompts: Any) -> bool:
     """Whether it is one prompt, and no list of some."""
-    if isinstance(prompts, (str, Mapping)):
+    if isinstance(prompts, (str, bytes, bytearray, Mapping)):
         return True
     if not isinstance(prompts, Iterable):
-        raise RequestError(f"prompt: a {type(prompts).__name__} is no prompt", param="prompt")
+        raise _no_prompt(prompts)
     return isinstance(prompts, Sequence) and len(prompts) > 0 and isinstance(prompts[0], int)
 
 
@@ -37,9 +42,16 @@ def listed(prompts: Any) -> List[Any]:
     return [prompts] if is_single(prompts) else list(prompts)
 
 
-def _part(prompt: Any, sounds: List[Optional[bytes]]) -> Any:
-    """One side of a prompt, with files in place of arrays."""
-    if isinstance(prompt, str) or prompt is None:
+def iterated(prompts: Any) -> Iterable[Any]:
+    """What map() takes."""
+    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        raise RequestError(f"prompts: must be an iterable of prompts, not {type(prompts).__name__}", param="prompts")
+    return prompts
+
+
+def _part(prompt: Any, sounds: List[Optional[bytes]], optional: bool = False) -> Any:
+    """One side of a prompt, with files in place of arrays. optional: it may be None."""
+    if isinstance(prompt, str) or (prompt is None and optional):
         return prompt
     if isinstance(prompt, Mapping):
         part = dict(prompt)
@@ -53,33 +65,51 @@ def _part(prompt: Any, sounds: List[Optional[bytes]]) -> Any:
             part.setdefault("prompt", "")
         for side in ("encoder_prompt", "decoder_prompt"):
             if side in part:
-                part[side] = _part(part[side], sounds)
+                part[side] = _part(part[side], sounds, optional=True)
         return part
+    if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, Iterable):
+        raise _no_prompt(prompt)
     return {"prompt_token_ids": list(prompt)}
 
 
-def _request(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False,
-             sound: Optional[bytes] = None) -> Request:
+def _body(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False) -> Dict[str, Any]:
+    """The line comes last, and in it `line`, so that JSON of it can be continued."""
     of_request = {name: params.pop(name) for name in _OF_REQUEST if name in params}
-    body: Dict[str, Any] = {"line": {**line, "params": params}, "kind": kind, "stream": stream}
-    if of_request.get("priority") is not None:
-        body["line"]["priority"] = of_request["priority"]
+    body: Dict[str, Any] = {"kind": kind, "stream": stream}
     if of_request.get("timeout") is not None:
         timeout = of_request["timeout"]
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
             raise RequestError(f"timeout: {timeout!r} is no number of seconds above 0", param="timeout")
         body["timeout"] = float(timeout)
-    return Request(body, sound)
+    body["line"] = {"params": params, **line}
+    if of_request.get("priority") is not None:
+        body["line"] = {"priority": of_request["priority"], **body["line"]}
+    return body
+
+
+def _request(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False,
+             sound: Optional[bytes] = None) -> Request:
+    return Request(dump(_body(line, params, kind, stream)), sound)
+
+
+class Generations:
+    """Makes requests of generation that have all but the prompt in common."""
+
+    def __init__(self, params: Params, kwargs: Mapping[str, Any], stream: bool = False) -> None:
+        options = merged(params, kwargs)
+        self._decoder_prompt = options.pop("decoder_prompt", None)
+        self._begin = dump(_body({}, options, stream=stream))[:-2] + b', "prompt": '
+
+    def request(self, prompt: Prompt) -> Request:
+        sounds: List[Optional[bytes]] = [None]
+        whole = _part(prompt, sounds)
+        if self._decoder_prompt is not None:
+            whole = {"encoder_prompt": whole, "decoder_prompt": _part(self._decoder_prompt, sounds)}
+        return Request(self._begin + dump(whole, "prompt") + b"}}", sounds[0])
 
 
 def generation(prompt: Prompt, params: Params, kwargs: Mapping[str, Any], stream: bool = False) -> Request:
-    sounds: List[Optional[bytes]] = [None]
-    line = {"prompt": _part(prompt, sounds)}
-    options = merged(params, kwargs)
-    decoder_prompt = options.pop("decoder_prompt", None)
-    if decoder_prompt is not None:
-        line["prompt"] = {"encoder_prompt": line["prompt"], "decoder_prompt": _part(decoder_prompt, sounds)}
-    return _request(line, options, stream=stream, sound=sounds[0])
+    return Generations(params, kwargs, stream).request(prompt)
 
 
 def transcription(sound: Sound, language: Optional[str], task: Optional[str], timestamps: bool, word_timestamps: bool,
@@ -115,6 +145,16 @@ def score(source: Prompt, target: Union[str, Sequence[int]], append_eos: bool, k
     if isinstance(line["prompt"], dict) and "encoder_prompt" in line["prompt"]:
         line.update(line.pop("prompt"))
     return _request(line, merged(None, kwargs), kind="score", sound=sounds[0])
+
+
+def beam_params(params: Params, kwargs: Mapping[str, Any]) -> Dict[str, Any]:
+    """kwargs of beam_search(): all beams are wanted."""
+    out = dict(kwargs)
+    if params is None:
+        beams = out.pop("beam_width", 4)
+        beams = out.setdefault("num_beams", beams)
+        out.setdefault("num_return_sequences", beams)
+    return out
 
 
 def summary_params(facts: Mapping[str, Any]) -> Dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Optional, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ._errors import RequestError
+from ._errors import MissingFileError, RequestError
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -23,6 +23,8 @@ Image = Union[str, "os.PathLike[str]", bytes, "PillowImage", NDArray[np.uint8]]
 
 def wav_of(samples: Any, rate: int) -> bytes:
     """A WAV file of float32 samples, exactly those."""
+    if samples is None or np.ndim(samples) == 0:
+        raise RequestError(f"sound: must be a path, bytes, an open file or samples, not {type(samples).__name__}", param="sound")
     array = np.asarray(samples)
     if array.dtype == np.int16:
         array = array.astype(np.float32) / 32768.0
@@ -32,8 +34,8 @@ def wav_of(samples: Any, rate: int) -> bytes:
         array = array[np.newaxis]
     if array.ndim != 2 or array.size == 0 or array.shape[0] > 64:
         raise RequestError(f"sound: samples are [n] or [channels, n], not {list(np.shape(samples))}", param="sound")
-    if not 1000 <= int(rate) <= 768000:
-        raise RequestError(f"sound: {rate} samples a second, from 1000 to 768000 are taken", param="sound")
+    if not isinstance(rate, (int, float, np.number)) or not 1000 <= rate <= 768000:
+        raise RequestError(f"sound: {rate!r} samples a second, from 1000 to 768000 are taken", param="sound")
     channels, rate = array.shape[0], int(rate)
     data = np.ascontiguousarray(array.T, dtype="<f4").tobytes()
     if len(data) > 0xFFFFFF00:
@@ -44,10 +46,17 @@ def wav_of(samples: Any, rate: int) -> bytes:
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
+def existing(path: Union[str, os.PathLike[str]], param: str) -> str:
+    name = os.fspath(path)
+    if not os.path.exists(name):
+        raise MissingFileError(f"{param}: {name!r} does not exist", param=param)
+    return name
+
+
 def file_of_sound(sound: Sound) -> Tuple[str, Optional[bytes]]:
     """A path, or a name and a file's bytes."""
     if isinstance(sound, (str, os.PathLike)):
-        return os.fspath(sound), None
+        return existing(sound, "sound"), None
     if isinstance(sound, (bytes, bytearray, memoryview)):
         return "sound", bytes(sound)
     if isinstance(sound, dict):
@@ -59,7 +68,7 @@ def file_of_sound(sound: Sound) -> Tuple[str, Optional[bytes]]:
         first, second = sound
         if np.ndim(first) == 0:  # (rate, samples), as scipy and gradio have them
             first, second = second, first  # type: ignore[assignment]
-        return "sound", wav_of(first, int(second))
+        return "sound", wav_of(first, second)
     if hasattr(sound, "read"):
         return "sound", sound.read()
     return "sound", wav_of(sound, 16000)
@@ -68,12 +77,15 @@ def file_of_sound(sound: Sound) -> Tuple[str, Optional[bytes]]:
 def url_of_image(image: Image) -> str:
     """A path, or a data URL."""
     if isinstance(image, (str, os.PathLike)):
-        return os.fspath(image)
+        name = os.fspath(image)
+        return name if name.startswith(("data:", "http:", "https:", "file:")) else existing(image, "image")
     if not isinstance(image, (bytes, bytearray, memoryview)):
         if isinstance(image, np.ndarray):
             from PIL import Image as pillow
 
             image = pillow.fromarray(image)
+        if not hasattr(image, "mode"):
+            raise RequestError(f"image: must be a path, bytes, a Pillow image or an array, not {type(image).__name__}", param="image")
         out = io.BytesIO()
         (image.convert("RGB") if image.mode not in ("RGB", "RGBA", "L", "P", "1", "LA") else image).save(out, "PNG")
         image = out.getvalue()

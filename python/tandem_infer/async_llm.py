@@ -3,22 +3,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar,
-                    Union)
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Literal, Optional, Sequence, Set,
+                    Sized, Tuple, TypeVar, Union, overload)
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _labels as labelling
 from . import _requests as requests
-from ._errors import EngineError, error_of
+from ._errors import EngineError, RequestError, error_of, numbered
 from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
 from ._outputs import RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of, transcription_of
-from ._params import Params
+from ._params import BeamSearchParams, Params
 from ._requests import Prompt, Prompts, Request
 from ._sound import Sound
-from .llm import LLM, engine_options, vector_of_news, window_of
+from .llm import LLM, checked_window, engine_options, progress, vector_of_news, window_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,10 +76,11 @@ class AsyncLLM:
     async def generate_many(self, prompts: Sequence[Prompt], sampling_params: Params = None,
                             **kwargs: Any) -> List[RequestOutput]:
         """LLM.generate(): answers to all, in their order."""
-        out = []
-        async for output in self.map(prompts, sampling_params, **kwargs):
-            out.append(output)
-        return out
+        return [output async for output in self.map(prompts, sampling_params, **kwargs)]
+
+    async def beam_search(self, prompt: Prompt, params: Optional[BeamSearchParams] = None, **kwargs: Any) -> RequestOutput:
+        """LLM.beam_search(): all beams, the best first."""
+        return await self.generate(prompt, params, **requests.beam_params(params, kwargs))
 
     def stream(self, prompt: Prompt, sampling_params: Params = None, **kwargs: Any) -> AsyncIterator[StreamEvent]:
         """LLM.stream(): events as they come."""
@@ -127,14 +128,33 @@ class AsyncLLM:
                     **kwargs: Any) -> TargetScore:
         return score_of((await self._answer(requests.score(source, target, append_eos, kwargs))).body)
 
+    def tokenize(self, text: str) -> List[int]:
+        """The ids of a text, with the tokenizer's special tokens."""
+        return list(self._engine.tokenize({"text": text})["token_ids"])
+
+    def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        return str(self._engine.tokenize({"token_ids": token_ids, "skip_special_tokens": skip_special_tokens})["text"])
+
+    @overload
+    def map(self, prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]], sampling_params: Params = None, *,
+            ordered: bool = True, return_errors: Literal[False] = False, window: Optional[int] = None,
+            use_tqdm: Optional[bool] = False, **kwargs: Any) -> AsyncIterator[RequestOutput]: ...
+    @overload
+    def map(self, prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]], sampling_params: Params = None, *,
+            ordered: bool = True, return_errors: bool, window: Optional[int] = None, use_tqdm: Optional[bool] = False,
+            **kwargs: Any) -> AsyncIterator[Union[RequestOutput, Exception]]: ...
+
     async def map(self, prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]], sampling_params: Params = None, *,
-                  ordered: bool = True, window: Optional[int] = None, **kwargs: Any) -> AsyncIterator[RequestOutput]:
+                  ordered: bool = True, return_errors: bool = False, window: Optional[int] = None,
+                  use_tqdm: Optional[bool] = False, **kwargs: Any) -> AsyncIterator[Any]:
         """LLM.map(): any number of prompts, from an iterator or an asynchronous one, with bounded memory."""
-        source = _iterated(prompts)
-        most = window or self._window
-        tasks: Dict[asyncio.Task[Tuple[int, RequestOutput]], int] = {}
-        done: Dict[int, RequestOutput] = {}
+        source = _iterated(prompts if isinstance(prompts, AsyncIterable) else requests.iterated(prompts))
+        most = checked_window(window, self._window)
+        tasks: Set[asyncio.Task[Tuple[int, Union[RequestOutput, Exception]]]] = set()
+        done: Dict[int, Union[RequestOutput, Exception]] = {}
         sent, turn, more = 0, 0, True
+        made = requests.Generations(sampling_params, kwargs)
+        bar = progress(use_tqdm, len(prompts) if isinstance(prompts, Sized) else None)
         try:
             while more or tasks or done:
                 while more and len(tasks) + len(done) < most:
@@ -143,15 +163,16 @@ class AsyncLLM:
                     except StopAsyncIteration:
                         more = False
                         break
-                    request = requests.generation(prompt, sampling_params, kwargs)
-                    tasks[asyncio.ensure_future(self._numbered(sent, request))] = sent
+                    tasks.add(asyncio.ensure_future(self._numbered(sent, prompt, made, return_errors)))
                     sent += 1
                 if tasks:
                     ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    tasks -= ended
                     for task in ended:
-                        del tasks[task]
                         index, output = task.result()
                         done[index] = output
+                        if bar is not None:
+                            bar.update(1)
                 while done and (turn in done or not ordered):
                     index = turn if ordered else next(iter(done))
                     turn += 1
@@ -159,9 +180,19 @@ class AsyncLLM:
         finally:
             for task in tasks:
                 task.cancel()
+            if bar is not None:
+                bar.close()
 
-    async def _numbered(self, index: int, request: Request) -> Tuple[int, RequestOutput]:
-        return index, output_of((await self._answer(request, index)).body, index)
+    async def _numbered(self, index: int, prompt: Prompt, made: requests.Generations,
+                        return_errors: bool) -> Tuple[int, Union[RequestOutput, Exception]]:
+        try:
+            return index, output_of((await self._answer(made.request(prompt), index)).body, index)
+        except (RequestError, EngineError, TimeoutError) as error:
+            if isinstance(error, RequestError) and error.index is None:
+                error = numbered(error, index)
+            if not return_errors:
+                raise error
+            return index, error
 
     async def _answer(self, request: Request, index: Optional[int] = None) -> News:
         async for news in self._mailbox().follow(request, index):
@@ -204,7 +235,7 @@ class _Mail:
         self._queues[number] = queue
         ended = False
         try:
-            self._inbox.submit(number, request.body, request.sound)
+            self._inbox.submit(number, request.text, request.sound)
             while not ended:
                 news = await queue.get()
                 if news is None:

@@ -1,18 +1,18 @@
 """LLM: a model in this process, for programs that wait for answers."""
 from __future__ import annotations
 
-import itertools
+import os
 import sys
 from functools import partial
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Sized, Tuple, TypeVar,
-                    Union, overload)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Sized, Tuple,
+                    TypeVar, Union, overload)
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _labels as labelling
 from . import _requests as requests
-from ._errors import RequestError, error_of
+from ._errors import MissingFileError, RequestError, error_of, numbered
 from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
 from ._outputs import (RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of,
@@ -30,15 +30,26 @@ _POLL_MS = 50  # Ctrl-C waits no longer
 _SOUNDS = 8  # that are sent at one time: they wait as files
 
 
-def engine_options(model: Any, dtype: str, tensor_parallel_size: int, more: Mapping[str, Any]) -> Dict[str, Any]:
-    return {"model": model, "dtype": dtype.replace("torch.", "") if isinstance(dtype, str) else str(dtype).replace("torch.", ""),
-            "tensor_parallel_size": tensor_parallel_size, **more}
+def engine_options(model: Any, dtype: Any, tensor_parallel_size: int, more: Mapping[str, Any]) -> Dict[str, Any]:
+    if not isinstance(model, (str, os.PathLike)):
+        raise RequestError(f"model: must be a directory or the id of a model at the hub, not {type(model).__name__}", param="model")
+    name = os.fspath(model)
+    if (isinstance(model, os.PathLike) or name.startswith(("/", "./", "../"))) and not os.path.exists(name):
+        raise MissingFileError(f"model: there is no directory {name!r}", param="model")
+    kind = dtype.__name__ if isinstance(dtype, type) else str(dtype)  # numpy.float32, torch.float32, "float32"
+    return {"model": name, "dtype": kind.replace("torch.", ""), "tensor_parallel_size": tensor_parallel_size, **more}
 
 
 def window_of(options: Mapping[str, Any]) -> int:
     """Requests that are sent at one time: enough that the engine never waits for one."""
     sequences = options.get("max_num_seqs")
     return 4 * (sequences if isinstance(sequences, int) and sequences > 0 else 256)
+
+
+def checked_window(window: Optional[int], default: int) -> int:
+    if window is not None and window < 1:
+        raise RequestError(f"window: {window} is not 1 or more", param="window")
+    return window or default
 
 
 class LLM:
@@ -87,22 +98,19 @@ class LLM:
         """
         items = requests.listed(prompts)
         if isinstance(sampling_params, Sequence) and not isinstance(sampling_params, (str, Mapping)):
-            each: Iterable[Params] = sampling_params
             if len(sampling_params) != len(items):
                 raise RequestError(f"sampling_params: {len(sampling_params)} of them for {len(items)} prompts",
                                    param="sampling_params")
+            made = (partial(requests.generation, prompt, params, kwargs) for prompt, params in zip(items, sampling_params))
         else:
-            each = itertools.repeat(sampling_params)
-        made = (partial(requests.generation, prompt, params, kwargs) for prompt, params in zip(items, each))
+            request = requests.Generations(sampling_params, kwargs).request
+            made = (partial(request, prompt) for prompt in items)
         return self._all(made, len(items), output_of_news, use_tqdm)
 
     def beam_search(self, prompts: Prompts, params: Optional[BeamSearchParams] = None, *, use_tqdm: Optional[bool] = None,
                     **kwargs: Any) -> List[RequestOutput]:
         """All beams of each prompt, the best first. Without params: num_beams=… and HuggingFace's other names."""
-        if params is None:
-            beams = kwargs.get("num_beams", kwargs.pop("beam_width", 4))
-            kwargs = {"num_beams": beams, "num_return_sequences": beams, **kwargs}
-        return self.generate(prompts, params, use_tqdm=use_tqdm, **kwargs)
+        return self.generate(prompts, params, use_tqdm=use_tqdm, **requests.beam_params(params, kwargs))
 
     @overload
     def translate(self, texts: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
@@ -230,14 +238,24 @@ class LLM:
         times = timestamps and bool(self._engine.facts.get("times"))
         yield from self._events(requests.transcription(sound, language, task, times, False, kwargs, stream=True))
 
+    @overload
+    def map(self, prompts: Iterable[Prompt], sampling_params: Params = None, *, ordered: bool = True,
+            return_errors: Literal[False] = False, window: Optional[int] = None, use_tqdm: Optional[bool] = False,
+            **kwargs: Any) -> Iterator[RequestOutput]: ...
+    @overload
+    def map(self, prompts: Iterable[Prompt], sampling_params: Params = None, *, ordered: bool = True, return_errors: bool,
+            window: Optional[int] = None, use_tqdm: Optional[bool] = False,
+            **kwargs: Any) -> Iterator[Union[RequestOutput, Exception]]: ...
+
     def map(self, prompts: Iterable[Prompt], sampling_params: Params = None, *, ordered: bool = True,
             return_errors: bool = False, window: Optional[int] = None, use_tqdm: Optional[bool] = False,
-            **kwargs: Any) -> Iterator[Union[RequestOutput, Exception]]:
+            **kwargs: Any) -> Iterator[Any]:
         """Answers to any number of prompts, as long as there are some: prompts are taken from the iterator while fewer than
         `window` answers are wanting or wait for the one before them, so that memory is bounded. ordered: in the prompts' order,
         else as they finish (`output.index` says which). return_errors: what a prompt fails with is in its place, instead of
         being raised."""
-        made = (partial(requests.generation, prompt, sampling_params, kwargs) for prompt in prompts)
+        request = requests.Generations(sampling_params, kwargs).request
+        made = (partial(request, prompt) for prompt in requests.iterated(prompts))
         total = len(prompts) if isinstance(prompts, Sized) else None
         yield from self._run(made, total, output_of_news, use_tqdm, ordered=ordered, return_errors=return_errors, window=window)
 
@@ -251,7 +269,7 @@ class LLM:
     def _events(self, request: Request) -> Iterator[StreamEvent]:
         inbox = self._engine.inbox()
         try:
-            inbox.submit(0, request.body, request.sound)
+            inbox.submit(0, request.text, request.sound)
             while True:
                 for news in inbox.poll(_POLL_MS):
                     if "error" in news.body:
@@ -270,10 +288,9 @@ class LLM:
     def _run(self, made: Iterator[Make], total: Optional[int], result: Callable[[News], _Result], use_tqdm: Optional[bool],
              *, ordered: bool = True, return_errors: bool = False,
              window: Optional[int] = None) -> Iterator[Union[_Result, Exception]]:
-        if window is not None and window < 1:
-            raise RequestError(f"window: {window} is not 1 or more", param="window")
+        most = checked_window(window, self._window)
         bar = progress(use_tqdm, total)
-        flow = Flow(self._engine.inbox(), made, window or self._window, ordered)
+        flow = Flow(self._engine.inbox(), made, most, ordered, several=total != 1)
         try:
             while flow.fill():
                 for index, news, error in flow.wait():
@@ -292,11 +309,12 @@ class LLM:
 class Flow:
     """Requests of one call: which are sent, and which answers wait for their turn."""
 
-    def __init__(self, inbox: Inbox, made: Iterator[Make], window: int, ordered: bool) -> None:
+    def __init__(self, inbox: Inbox, made: Iterator[Make], window: int, ordered: bool, several: bool) -> None:
         self._inbox = inbox
         self._made: Optional[Iterator[Make]] = made
         self._window = window
         self._ordered = ordered
+        self._several = several  # errors say which prompt
         self._sent = 0  # requests so far
         self._open = 0  # of these, without an answer
         self._next = 0  # whose turn it is
@@ -314,14 +332,11 @@ class Flow:
             self._sent += 1
             try:
                 request = make()
-                self._inbox.submit(index, request.body, request.sound)
+                self._inbox.submit(index, request.text, request.sound)
                 self._open += 1
             except RequestError as error:
-                self._failed.append((index, self._numbered(error, index)))
+                self._failed.append((index, numbered(error, index, self._several)))
         return self._open > 0 or bool(self._failed)
-
-    def _numbered(self, error: RequestError, index: int) -> RequestError:
-        return type(error)(f"prompt {index}: {error}", param=error.param, type=error.type, index=index)
 
     def wait(self) -> Iterator[Tuple[int, Optional[News], Optional[Exception]]]:
         failed, self._failed = self._failed, []
@@ -334,7 +349,7 @@ class Flow:
                 continue
             self._open -= 1
             body = news.body.get("error")
-            yield news.number, news, error_of(body, news.number) if body is not None else None
+            yield news.number, news, error_of(body, news.number, self._several) if body is not None else None
 
     def put(self, index: int, answer: Any) -> None:
         self._done[index] = answer

@@ -7,7 +7,7 @@
 """
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._errors import RequestError, UnsupportedError
 from ._labels import check_classifies, probabilities
@@ -55,6 +55,8 @@ class Pipeline:
 
     def _write(self, inputs: Union[str, Sequence[str]], params: Dict[str, Any]) -> List[Any]:
         tokens = params.pop("return_tensors", False)
+        if not isinstance(inputs, Iterable):
+            raise RequestError(f"inputs: must be a text or a list of texts, not {type(inputs).__name__}", param="inputs")
         texts = [inputs] if isinstance(inputs, str) else list(inputs)
         outputs = self.llm.generate(texts, use_tqdm=False, **{**self._of_task(params), **params})
         answers = [self._dictionaries(output, tokens) for output in outputs]

@@ -1,10 +1,8 @@
-"""The client for asyncio. _sync.py is its twin: a change here is one there."""
+"""The client for asyncio. scripts/make_sync_client makes _sync.py, the client for threads, from this file."""
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Generic, Iterable, List, Mapping, Optional, Sequence,
-                    Union)
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Generic, Iterable, List, Mapping, Optional, Sequence, Union
 
 import httpx
 
@@ -14,6 +12,7 @@ from ._protocol import Event, Form, Retries, Sound
 from .._speech import Transcription, TranscriptionEvent, transcription_event_of, transcription_of
 from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, chunk_of, completion_of,
                      embeddings_of, model_of, scores_of)
+from ._waiting import AsyncAnswer, AsyncRoom, AsyncSend, async_gather, async_sleep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,13 +22,16 @@ if TYPE_CHECKING:
 
 
 class _EventStream(Generic[Event]):
-    def __init__(self, send: Callable[[], Awaitable[httpx.Response]], parse: Callable[[Any], Event]) -> None:
-        self._send = send
+    def __init__(self, send: AsyncSend, parse: Callable[[Any], Event]) -> None:
+        self._answer = AsyncAnswer(send)
         self._parse = parse
-        self._response: Optional[httpx.Response] = None
         self._closed = False
-        self.request_id = ""
         self._chunks = self._read()
+
+    @property
+    def request_id(self) -> str:
+        """The server's name for the request, once it has answered."""
+        return self._answer.request_id
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
@@ -44,17 +46,10 @@ class _EventStream(Generic[Event]):
 
     async def close(self) -> None:
         self._closed = True
-        if self._response is not None:
-            await self._response.aclose()
-
-    async def _open(self) -> httpx.Response:
-        if self._response is None:
-            self._response = await self._send()
-            self.request_id = self._response.headers.get("x-request-id", "")
-        return self._response
+        await self._answer.close()
 
     async def _read(self) -> AsyncIterator[Event]:
-        response = await self._open()
+        response = await self._answer.response()
         reader = protocol.EventReader(self._parse, self.request_id)
         try:
             async for data in response.aiter_bytes():
@@ -69,11 +64,11 @@ class _EventStream(Generic[Event]):
 
 
 class AsyncStream(_EventStream[Chunk]):
-    """Chunks as the server sends them; the request is sent at the first use. Closing it (leaving its `async with`, or
-    close()) before its end cancels the request."""
+    """Chunks as the server sends them. Stream sends the request at once, AsyncStream at its first use. Closing it (leaving its
+    `with`, or close()) before its end cancels the request."""
 
     async def __aenter__(self) -> AsyncStream:
-        await self._open()
+        await self._answer.response()
         return self
 
     async def result(self) -> Completion:
@@ -85,10 +80,10 @@ class AsyncStream(_EventStream[Chunk]):
 
 
 class AsyncTranscriptionStream(_EventStream[TranscriptionEvent]):
-    """Events of a transcription as the server sends them; otherwise as AsyncStream."""
+    """Events of a transcription as the server sends them; otherwise as the stream of a completion."""
 
     async def __aenter__(self) -> AsyncTranscriptionStream:
-        await self._open()
+        await self._answer.response()
         return self
 
     async def result(self) -> Transcription:
@@ -102,9 +97,8 @@ class AsyncTranscriptionStream(_EventStream[TranscriptionEvent]):
 class AsyncClient:
     """
     base_url: the server's, with or without /v1. timeout: seconds of silence after which a request fails (a number, None or
-    httpx.Timeout); for a bound on the whole request give it `timeout=`. max_under_way: requests and open streams at one time;
-    others wait here. verify, cert: as for httpx. Of one
-    event loop.
+    httpx.Timeout); for a bound on the whole request give it `timeout=`. max_under_way: requests at one time, streams apart;
+    others wait here. verify, cert: as for httpx. Several threads may use a Client, one event loop an AsyncClient.
     """
 
     def __init__(self, base_url: str = "http://127.0.0.1:8000", *, api_key: Optional[str] = None,
@@ -114,13 +108,14 @@ class AsyncClient:
                  max_under_way: int = 256) -> None:
         self.model = model
         self._max_under_way = max_under_way
-        self._room: Optional[asyncio.Semaphore] = None  # of the loop that it is used in
+        self._room = AsyncRoom(max_under_way)
         self._retries = retries if isinstance(retries, Retries) else Retries(count=retries)
         self._timeout = protocol.timeouts(timeout, connect_timeout)
         base = base_url.rstrip("/")
-        self._http = httpx.AsyncClient(base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
-                                  headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
-                                  limits=httpx.Limits(max_connections=max_under_way + 16), transport=transport)
+        self._http = httpx.AsyncClient(
+            base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
+            headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
+            limits=httpx.Limits(max_connections=max_under_way + 16), transport=transport)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -136,10 +131,11 @@ class AsyncClient:
         """Text for a prompt (the encoder's input) or several."""
         return await self._generate("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
 
-    async def complete_many(self, prompts: Iterable[Prompt], *, model: Optional[str] = None,
-                      **params: Unpack[GenerationParams]) -> List[Completion]:
+    async def complete_many(
+            self, prompts: Iterable[Prompt], *, model: Optional[str] = None,
+            **params: Unpack[GenerationParams]) -> List[Completion]:
         """complete() for each, in their order, however many there are: as many at a time as `max_under_way` says."""
-        return list(await asyncio.gather(*(self.complete(prompt, model=model, **params) for prompt in prompts)))
+        return await async_gather(lambda prompt: self.complete(prompt, model=model, **params), prompts, self._max_under_way)
 
     def stream(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> AsyncStream:
         """The same as it is generated."""
@@ -166,9 +162,10 @@ class AsyncClient:
             source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
-    async def transcribe(self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe",
-                         timestamps: bool = True, word_timestamps: bool = False, model: Optional[str] = None,
-                         **params: Unpack[TranscriptionParams]) -> Transcription:
+    async def transcribe(
+            self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe", timestamps: bool = True,
+            word_timestamps: bool = False, model: Optional[str] = None,
+            **params: Unpack[TranscriptionParams]) -> Transcription:
         """What is said in a file (its path, its bytes, or an open one), for a model that hears. task "translate": in English.
         timestamps: with segments, which not all models have; language: "de" or "german", or found out."""
         form = protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params)
@@ -181,12 +178,12 @@ class AsyncClient:
         """The same as it is understood."""
         form = protocol.streamed_form(
             protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params))
-        return AsyncTranscriptionStream(lambda: self._send("POST", form.path, form=form, stream=True),
-                                        transcription_event_of)
+        return AsyncTranscriptionStream(
+            lambda: self._send("POST", form.path, form=form, stream=True), transcription_event_of)
 
     async def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
-        body = await self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,
-                                                "return_token_strs": return_token_strs})
+        body = await self._json("POST", "/tokenize", {
+            "prompt": text, "add_special_tokens": add_special_tokens, "return_token_strs": return_token_strs})
         return Tokens(body["tokens"], body["count"], body["max_model_len"], body.get("token_strs"))
 
     async def detokenize(self, tokens: Sequence[int], *, skip_special_tokens: bool = False) -> str:
@@ -229,7 +226,7 @@ class AsyncClient:
                 reason = str(e)
             if time.monotonic() >= end:
                 raise TandemError(f"not ready after {timeout:g} s: {reason}")
-            await asyncio.sleep(interval)
+            await async_sleep(interval)
 
     async def _generate(self, path: str, body: Dict[str, Any]) -> Completion:
         response = await self._send("POST", path, body)
@@ -246,8 +243,6 @@ class AsyncClient:
         # The pool of connections bounds them too, but takes its time where many wait for one. An open stream is its alone.
         if stream or method == "GET":
             return await self._try(method, path, body, form, stream, retries)
-        if self._room is None:
-            self._room = asyncio.Semaphore(self._max_under_way)
         async with self._room:
             return await self._try(method, path, body, form, stream, retries)
 
@@ -273,5 +268,5 @@ class AsyncClient:
                 if isinstance(error, httpx.TransportError):
                     raise protocol.connection_error(error) from error
                 raise error
-            await asyncio.sleep(wait)
+            await async_sleep(wait)
             attempt += 1

@@ -1,10 +1,8 @@
-"""The client for threads. _async.py is its twin: a change here is one there."""
+"""The client for threads. scripts/make_sync_client made it from _async.py: change that file."""
 from __future__ import annotations
 
-import concurrent.futures
-import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, Generic, Iterable, List, Mapping, Optional, Sequence, Union
 
 import httpx
 
@@ -14,6 +12,7 @@ from ._protocol import Event, Form, Retries, Sound
 from .._speech import Transcription, TranscriptionEvent, transcription_event_of, transcription_of
 from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, chunk_of, completion_of,
                      embeddings_of, model_of, scores_of)
+from ._waiting import Answer, Room, Send, gather, sleep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,12 +22,16 @@ if TYPE_CHECKING:
 
 
 class _EventStream(Generic[Event]):
-    def __init__(self, response: httpx.Response, parse: Callable[[Any], Event]) -> None:
-        self._response = response
+    def __init__(self, send: Send, parse: Callable[[Any], Event]) -> None:
+        self._answer = Answer(send)
         self._parse = parse
         self._closed = False
-        self.request_id: str = response.headers.get("x-request-id", "")
         self._chunks = self._read()
+
+    @property
+    def request_id(self) -> str:
+        """The server's name for the request, once it has answered."""
+        return self._answer.request_id
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -36,32 +39,36 @@ class _EventStream(Generic[Event]):
     def __next__(self) -> Event:
         if self._closed:  # what had arrived before is not wanted either
             raise StopIteration
-        return next(self._chunks)
+        return self._chunks.__next__()
 
     def __exit__(self, *_: Any) -> None:
         self.close()
 
     def close(self) -> None:
         self._closed = True
-        self._response.close()
+        self._answer.close()
 
     def _read(self) -> Iterator[Event]:
+        response = self._answer.response()
         reader = protocol.EventReader(self._parse, self.request_id)
         try:
-            for data in self._response.iter_bytes():
-                yield from reader.feed(data)
+            for data in response.iter_bytes():
+                for chunk in reader.feed(data):
+                    yield chunk
             reader.end()
         except (httpx.TransportError, httpx.StreamError) as e:
             if not self._closed:
                 raise protocol.connection_error(e) from e
         finally:
-            self._response.close()
+            response.close()
 
 
 class Stream(_EventStream[Chunk]):
-    """Chunks as the server sends them. Closing it (leaving its `with`, or close()) before its end cancels the request."""
+    """Chunks as the server sends them. Stream sends the request at once, AsyncStream at its first use. Closing it (leaving its
+    `with`, or close()) before its end cancels the request."""
 
     def __enter__(self) -> Stream:
+        self._answer.response()
         return self
 
     def result(self) -> Completion:
@@ -73,9 +80,10 @@ class Stream(_EventStream[Chunk]):
 
 
 class TranscriptionStream(_EventStream[TranscriptionEvent]):
-    """Events of a transcription as the server sends them; otherwise as Stream."""
+    """Events of a transcription as the server sends them; otherwise as the stream of a completion."""
 
     def __enter__(self) -> TranscriptionStream:
+        self._answer.response()
         return self
 
     def result(self) -> Transcription:
@@ -89,9 +97,8 @@ class TranscriptionStream(_EventStream[TranscriptionEvent]):
 class Client:
     """
     base_url: the server's, with or without /v1. timeout: seconds of silence after which a request fails (a number, None or
-    httpx.Timeout); for a bound on the whole request give it `timeout=`. max_under_way: requests and open streams at one time;
-    others wait here. verify, cert: as for httpx. Safe for use by several
-    threads.
+    httpx.Timeout); for a bound on the whole request give it `timeout=`. max_under_way: requests at one time, streams apart;
+    others wait here. verify, cert: as for httpx. Several threads may use a Client, one event loop an AsyncClient.
     """
 
     def __init__(self, base_url: str = "http://127.0.0.1:8000", *, api_key: Optional[str] = None,
@@ -101,13 +108,14 @@ class Client:
                  max_under_way: int = 256) -> None:
         self.model = model
         self._max_under_way = max_under_way
-        self._room = threading.Semaphore(max_under_way)
+        self._room = Room(max_under_way)
         self._retries = retries if isinstance(retries, Retries) else Retries(count=retries)
         self._timeout = protocol.timeouts(timeout, connect_timeout)
         base = base_url.rstrip("/")
-        self._http = httpx.Client(base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
-                                  headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
-                                  limits=httpx.Limits(max_connections=max_under_way + 16), transport=transport)
+        self._http = httpx.Client(
+            base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
+            headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
+            limits=httpx.Limits(max_connections=max_under_way + 16), transport=transport)
 
     def __enter__(self) -> Client:
         return self
@@ -123,11 +131,11 @@ class Client:
         """Text for a prompt (the encoder's input) or several."""
         return self._generate("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
 
-    def complete_many(self, prompts: Iterable[Prompt], *, model: Optional[str] = None,
-                      **params: Unpack[GenerationParams]) -> List[Completion]:
+    def complete_many(
+            self, prompts: Iterable[Prompt], *, model: Optional[str] = None,
+            **params: Unpack[GenerationParams]) -> List[Completion]:
         """complete() for each, in their order, however many there are: as many at a time as `max_under_way` says."""
-        with concurrent.futures.ThreadPoolExecutor(max_workers=self._max_under_way) as pool:
-            return list(pool.map(lambda prompt: self.complete(prompt, model=model, **params), prompts))
+        return gather(lambda prompt: self.complete(prompt, model=model, **params), prompts, self._max_under_way)
 
     def stream(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Stream:
         """The same as it is generated."""
@@ -154,9 +162,10 @@ class Client:
             source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
-    def transcribe(self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe", timestamps: bool = True,
-                   word_timestamps: bool = False, model: Optional[str] = None,
-                   **params: Unpack[TranscriptionParams]) -> Transcription:
+    def transcribe(
+            self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe", timestamps: bool = True,
+            word_timestamps: bool = False, model: Optional[str] = None,
+            **params: Unpack[TranscriptionParams]) -> Transcription:
         """What is said in a file (its path, its bytes, or an open one), for a model that hears. task "translate": in English.
         timestamps: with segments, which not all models have; language: "de" or "german", or found out."""
         form = protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params)
@@ -169,11 +178,12 @@ class Client:
         """The same as it is understood."""
         form = protocol.streamed_form(
             protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params))
-        return TranscriptionStream(self._send("POST", form.path, form=form, stream=True), transcription_event_of)
+        return TranscriptionStream(
+            lambda: self._send("POST", form.path, form=form, stream=True), transcription_event_of)
 
     def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
-        body = self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,
-                                                "return_token_strs": return_token_strs})
+        body = self._json("POST", "/tokenize", {
+            "prompt": text, "add_special_tokens": add_special_tokens, "return_token_strs": return_token_strs})
         return Tokens(body["tokens"], body["count"], body["max_model_len"], body.get("token_strs"))
 
     def detokenize(self, tokens: Sequence[int], *, skip_special_tokens: bool = False) -> str:
@@ -181,11 +191,11 @@ class Client:
         return str(body["prompt"])
 
     def models(self) -> List[ModelInfo]:
-        data = self._json("GET", "/v1/models")["data"]
+        data = (self._json("GET", "/v1/models"))["data"]
         return [model_of(m) for m in data]
 
     def version(self) -> str:
-        return str(self._json("GET", "/version")["version"])
+        return str((self._json("GET", "/version"))["version"])
 
     def status(self) -> Dict[str, Any]:
         """The engine now: replicas, queues, blocks."""
@@ -193,7 +203,7 @@ class Client:
 
     def metrics(self) -> str:
         """In Prometheus's text format."""
-        return self._send("GET", "/metrics").text
+        return (self._send("GET", "/metrics")).text
 
     def health(self) -> Health:
         """Whether requests are being computed. A server that is not there raises ConnectionFailed."""
@@ -216,17 +226,17 @@ class Client:
                 reason = str(e)
             if time.monotonic() >= end:
                 raise TandemError(f"not ready after {timeout:g} s: {reason}")
-            time.sleep(interval)
+            sleep(interval)
 
     def _generate(self, path: str, body: Dict[str, Any]) -> Completion:
         response = self._send("POST", path, body)
         return completion_of(response.json(), response.headers.get("x-request-id", ""))
 
     def _stream(self, path: str, body: Dict[str, Any]) -> Stream:
-        return Stream(self._send("POST", path, protocol.streamed(body), stream=True), chunk_of)
+        return Stream(lambda: self._send("POST", path, protocol.streamed(body), stream=True), chunk_of)
 
     def _json(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Any:
-        return self._send(method, path, body).json()
+        return (self._send(method, path, body)).json()
 
     def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, form: Optional[Form] = None,
               stream: bool = False, retries: Optional[Retries] = None) -> httpx.Response:
@@ -258,5 +268,5 @@ class Client:
                 if isinstance(error, httpx.TransportError):
                     raise protocol.connection_error(error) from error
                 raise error
-            time.sleep(wait)
+            sleep(wait)
             attempt += 1

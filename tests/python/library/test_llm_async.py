@@ -88,6 +88,35 @@ def test_map(llm, texts):
     assert out == list(itertools.islice(itertools.cycle(expected), 30)) and loose == list(range(len(texts)))
 
 
+def test_map_with_errors_and_a_bar(llm, texts, capsys):
+    async def work(model):
+        prompts = [texts[0], "", texts[1]]
+        out = [o async for o in model.map(prompts, max_tokens=5, return_errors=True, use_tqdm=True)]
+        with pytest.raises(RequestError, match="prompt 1: "):
+            await model.generate_many(prompts, max_tokens=5)
+        with pytest.raises(RequestError, match="prompt 1: ") as e:
+            await model.generate_many([texts[0], 7], max_tokens=5)
+        assert e.value.index == 1
+        with pytest.raises(RequestError, match="window"):
+            async for _ in model.map(prompts, window=0):
+                pass
+        return out
+
+    out = run(llm, work)
+    assert [isinstance(o, Exception) for o in out] == [False, True, False] and out[1].index == 1
+    assert out[2].text == llm.generate(texts[1], max_tokens=5)[0].text and "3/3" in capsys.readouterr().err
+
+
+def test_beams_and_tokens(llm, texts):
+    async def work(model):
+        ids = model.tokenize(texts[0])
+        return await model.beam_search(texts[0], num_beams=3, max_tokens=9), ids, model.detokenize(ids, skip_special_tokens=True)
+
+    beams, ids, text = run(llm, work)
+    assert [s.text for s in beams.sequences] == [s.text for s in llm.beam_search(texts[0], num_beams=3, max_tokens=9)[0].sequences]
+    assert ids == llm.tokenize(texts[0]) and text.strip() == texts[0]
+
+
 def test_arrays_and_scores(llm, texts):
     async def work(model):
         return await model.embed(texts[:2]), await model.score(texts[0], "A tool."), await model.summarize(texts[0], max_tokens=9)

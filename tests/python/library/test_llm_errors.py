@@ -93,26 +93,36 @@ def test_a_deadline(llm):
 
 
 PROGRAM = """
-import sys, time
+import asyncio, itertools, sys, time
 sys.path.insert(0, {root!r})
-from tandem_infer import LLM
+from tandem_infer import LLM, AsyncLLM
 llm = LLM({model!r}, dtype="float32")
+texts = ["A text that is long enough to be read. " * 8] * 5000
+long = dict(num_beams=8, min_new_tokens=100, max_new_tokens=120)
+async def wait():
+    await AsyncLLM.of(llm).generate_many(texts, **long)
 print("ready", flush=True)
 try:
-    llm.generate(["A text that is long enough to be read. " * 8] * 5000, num_beams=8, min_new_tokens=100, max_new_tokens=120)
+    {call}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     print(llm.generate("A text.", max_tokens=5)[0].text != "", flush=True)
 """
 
 
-def test_ctrl_c():
+CALL = "llm.generate(texts, **long)"
+CALLS = [CALL, "list(llm.map(itertools.cycle(texts), **long))", "llm.embed(texts * 8)", "asyncio.run(wait())",
+         "[list(llm.stream(text, max_new_tokens=120, min_new_tokens=100)) for text in texts]"]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_ctrl_c(call):
     """Ends at once, in the middle of thousands of requests, and the model is there afterwards."""
     import signal
 
     from conftest import ROOT
 
-    code = PROGRAM.format(root=str(ROOT / "python"), model=str(MODEL))
+    code = PROGRAM.format(root=str(ROOT / "python"), model=str(MODEL), call=call)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout.readline() == "ready\n"
         time.sleep(1)
@@ -129,7 +139,7 @@ def test_ctrl_c_ends_a_program():
 
     from conftest import ROOT
 
-    code = PROGRAM.format(root=str(ROOT / "python"), model=str(MODEL)).replace("KeyboardInterrupt", "KeyError")
+    code = PROGRAM.format(root=str(ROOT / "python"), model=str(MODEL), call=CALL).replace("KeyboardInterrupt", "KeyError")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
         assert program.stdout.readline() == "ready\n"
         time.sleep(0.5)
@@ -137,6 +147,29 @@ def test_ctrl_c_ends_a_program():
         program.send_signal(signal.SIGINT)
         assert program.wait(30) in (130, -signal.SIGINT, 1)
         assert time.monotonic() - begin < 3
+
+
+def test_ctrl_c_while_loading(monkeypatch):
+    """The thread that loads is told to stop; nobody waits for it."""
+    import os
+    import signal
+
+    from tandem_infer import _library
+
+    stopped = threading.Event()
+
+    class SlowLibrary:
+        def tandem_open(self, options, stop, error):
+            while not stop._obj.value:
+                time.sleep(0.01)
+            stopped.set()
+
+    monkeypatch.setattr(_library, "library", SlowLibrary)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        LLM(MODEL)
+    assert time.monotonic() - begin < 2 and stopped.wait(5)
 
 
 def test_forked(llm):

@@ -1,6 +1,8 @@
 """map(): any number of prompts, with bounded memory."""
 import itertools
 import resource
+import threading
+import time
 
 import pytest
 
@@ -44,6 +46,23 @@ def test_memory():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert sum(1 for _ in answers) == 9500
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 * 1024
+
+
+def test_other_threads_run(llm, texts):
+    """Whoever waits for news, or computes for minutes, does not hold the interpreter's lock."""
+    inbox = llm.engine.inbox()
+    waiting = threading.Thread(target=inbox.poll, args=(1500,))
+    work = threading.Thread(target=llm.generate, args=(texts * 20,), kwargs={"num_beams": 4, "max_tokens": 40})
+    for thread in (waiting, work):
+        thread.start()
+        longest, ticks, last = 0.0, 0, time.monotonic()
+        while thread.is_alive():
+            time.sleep(0.001)
+            now = time.monotonic()
+            longest, ticks, last = max(longest, now - last), ticks + 1, now
+        thread.join()
+        assert ticks > 20 and longest < 1
+    inbox.close()
 
 
 def test_errors(llm):

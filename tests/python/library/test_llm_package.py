@@ -34,7 +34,7 @@ def test_no_library():
     assert out.returncode == 1 and "ImportError" in out.stderr and "TANDEM_LIBRARY" in out.stderr
 
 
-GUIDE = (ROOT / "README.md").read_text() + (ROOT / "docs" / "python.md").read_text()
+GUIDE = "".join((ROOT / name).read_text() for name in ("README.md", "python/README.md", "docs/python.md"))
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 

@@ -20,12 +20,14 @@ def main() -> None:
         score: TargetScore = llm.score("A text.", "A target.")
         for event in llm.stream("A text."):
             print(event.text)
+        texts: List[str] = [output.text for output in llm.map(["A text."], ordered=False)]
+        failed: List[bool] = [isinstance(one, Exception) for one in llm.map(texts, return_errors=True)]
         try:
             llm.generate("")
         except RequestError as error:
             print(error.param)
         print(found.label, found.scores, pairs[0].logits)
-        print(outputs[0].outputs[0].token_ids, short, several, said.segments, vector.shape, score.token_logprobs)
+        print(outputs[0].outputs[0].token_ids, short, several, said.segments, failed, vector.shape, score.token_logprobs)
         print(pipeline("summarization", llm=llm)("A text."))
 
 
@@ -35,6 +37,7 @@ async def work() -> None:
         print(output.text)
         async for event in llm.stream("A text."):
             print(event.text)
+        print([one.text async for one in llm.map(["A text."])], (await llm.beam_search("A text.")).sequences[0].score)
 
 
 main()
