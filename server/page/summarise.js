@@ -8,7 +8,7 @@ export class Summariser extends TextTask {
     super('summarise', {source: 'Text to summarise', output: 'Summary', go: 'Summarise', done: 'The summary is complete.',
                         placeholder: 'Paste an article, or drop a text file', empty: 'The summary'});
     this.tasks = (model.tasks || []).filter((name) => name.startsWith('summarization'));
-    this.setSamples({'an article': ARTICLE, 'a package': PACKAGES.spreadsheets, 'another': PACKAGES.weather});
+    this.setSamples({'a news article': ARTICLE, 'a package': PACKAGES.spreadsheets, 'another package': PACKAGES.weather});
   }
   mark() { return 'summary'; }
   request() { return {split: 'auto', merge: 'summary', ...(this.tasks.length && {task: this.tasks[0]})}; }

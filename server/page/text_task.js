@@ -5,7 +5,8 @@ import {$, announce, button, clearErrors, copyButton, count, element, field, fie
 import {complete, failureOf} from './api.js';
 
 const LARGEST_TEXT = 8e6;  // bytes
-const PLAIN = /\.(txt|text|md|markdown|rst|log)$|^[^.]*$/i;
+// Read here; of the others those that the server does not read, and that are texts too.
+const PLAIN = /\.(txt|text|log)$|^[^.]*$/i, MARKED = /\.(md|markdown|rst|csv)$/i;
 
 // Throws an Error with words for people.
 async function textOf(file) {
@@ -134,9 +135,9 @@ export class TextTask {
     try {
       if (files.length > 1) throw new Error('one file at a time');
       if (!PLAIN.test(file.name) && this.formats.includes(ending)) return this.takeDocument(file);
-      if (!PLAIN.test(file.name) && !file.type.startsWith('text/')) {
-        const more = this.formats.length ? ', and ' + this.formats.join(', ') : '';
-        throw new Error(`${file.name} cannot be read here: text files can (.txt, .md${more})`);
+      if (!PLAIN.test(file.name) && !MARKED.test(file.name)) {
+        const known = [...new Set(['.txt', '.md', ...this.formats])].join(', ');
+        throw new Error(`${file.name} cannot be read here, only text files: ${known}`);
       }
       const text = await textOf(file);
       this.setText(text, file.name);

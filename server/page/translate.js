@@ -146,7 +146,7 @@ export class Translator extends TextTask {
     form.set('target', this.to.value);
     form.set('file', this.document, this.document.name);
     const response = await ask('/translate_file', {method: 'POST', body: form, signal});
-    if (!response.ok) return {error: {param: 'prompt', ...await errorOf(response)}};
+    if (!response.ok) return {error: await errorOf(response)};
     // The server's own words for its address may not be the browser's.
     const path = new URL((await response.json()).translatedFileUrl, location.href).pathname;
     const file = await ask(path.startsWith(ROOT + '/') ? path.slice(ROOT.length) : path, {signal});

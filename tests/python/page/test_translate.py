@@ -107,9 +107,9 @@ def test_a_long_text_has_no_limit(page, chromium):
 
 def test_a_text_file_that_is_dropped(page, chromium, tmp_path):
     url = page("translator")
-    text = "# Grüße\n\n    Der Zug fährt um zehn.\n\nUnd noch eine Zeile.\n"
-    (tmp_path / "notes.md").write_text(text)
-    chromium.drop("#translate-pair", tmp_path / "notes.md")
+    text = "Grüße\n\n    Der Zug fährt um zehn.\n\nUnd noch eine Zeile.\n"
+    (tmp_path / "notes.txt").write_text(text)
+    chromium.drop("#translate-pair", tmp_path / "notes.txt")
     chromium.wait("document.querySelector('#translate-source').value !== ''")
     assert chromium.value("document.querySelector('#translate-source').value") == text
     choose(chromium, "translate-to", "fr")
@@ -118,11 +118,11 @@ def test_a_text_file_that_is_dropped(page, chromium, tmp_path):
     folder.mkdir()
     chromium.save_to(folder)
     press_button(chromium, "#translate .answer", "Save")
-    assert saved(chromium, folder / "notes.fr.md") == output(chromium)
+    assert saved(chromium, folder / "notes.fr.txt") == output(chromium)
 
 
 @pytest.mark.parametrize("name, data, words", [
-    ("picture.bin", b"\x00\xff\xfe", "picture.bin cannot be read here: text files can (.txt, .md"),
+    ("picture.bin", b"\x00\xff\xfe", "picture.bin cannot be read here, only text files: .txt, .md"),
     ("broken.txt", b"Gr\xfc\xdfe", "broken.txt is not a text in UTF-8"),
 ])
 def test_files_that_are_no_texts(page, chromium, tmp_path, name, data, words):
@@ -152,6 +152,7 @@ def test_a_document_that_the_server_reads(page, chromium, tmp_path):
     assert "report.docx" in chromium.text("#translate .document")
     choose(chromium, "translate-to", "fr")
     translate(chromium)
+    assert chromium.text("#translate .failure") == ""
     sent = chromium.value("[window.sent.get('source'), window.sent.get('target'), window.sent.get('file').name]")
     assert sent == ["auto", "fr", "report.docx"]
     assert "report.fr.docx" in output(chromium)
@@ -250,3 +251,24 @@ def test_the_target_gives_way_to_the_language_of_the_text(page, chromium):
     chromium.type("#translate-source", FRENCH)
     chromium.wait("document.querySelector('#translate-detected').textContent === 'Detected: French'")
     assert chromium.value("document.querySelector('#translate-to').value") == "fr", "it was chosen"
+
+
+def test_a_document_that_the_server_refuses(page, chromium, tmp_path):
+    url = page("translator")
+    (tmp_path / "report.docx").write_bytes(b"PK a document")
+    with chromium.script("""
+      const real = fetch, json = (body, status) => new Response(JSON.stringify(body), {status, headers: {'Content-Type': 'application/json'}});
+      window.fetch = async (url, options = {}) => {
+        if (url.endsWith('/frontend/settings')) return json({filesTranslation: true, supportedFilesFormat: ['.docx']}, 200);
+        if (url.endsWith('/translate_file')) return json({error: 'file: is damaged'}, 400);
+        return real(url, options);
+      };"""):
+        chromium.open(url + "/?refused")
+        chromium.wait("!document.querySelector('#starting')")
+    chromium.drop("#translate-pair", tmp_path / "report.docx")
+    chromium.wait("document.querySelector('#translate .document').hidden === false")
+    translate(chromium)
+    assert chromium.text("#translate .failure") == "file: is damaged"
+    press_button(chromium, "#translate", "Clear")
+    assert chromium.value("document.querySelector('#translate-source').hidden") is False
+    assert chromium.text("#translate .failure") == ""
