@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "models/config/limits.h"
+#include "models/config/model_uses.h"
 #include "models/config/task_params.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/media/sound/speech_settings.h"
@@ -199,6 +200,9 @@ void HttpFrontend::start(const RequestProcessor& processor) {
       limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   for (const auto& [name, task] : task_params(processor.model_config()))
     context_->tasks.push_back(name);
+  ModelUses uses = model_uses(processor.model_config());
+  context_->pipelines = std::move(uses.pipelines);
+  context_->language_pair = std::move(uses.language_pair);
   context_->reads_images = processor.reads_images();
   if (const SpeechSettings* speech = processor.speech_settings()) set_speech(*speech, *context_);
   context_->run_apart = [this](std::function<void()> f) {

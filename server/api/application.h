@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/engine_api.h"
@@ -30,6 +31,10 @@ struct AppContext {
   Metrics metrics;
   std::time_t created = std::time(nullptr);
   std::vector<std::string> tasks = {};  // that a request may name
+  // What the model is for, as far as its files tell: HuggingFace's names of pipelines, the
+  // likeliest first; and the languages of a model for one pair of them.
+  std::vector<std::string> pipelines = {};
+  std::pair<std::string, std::string> language_pair = {};
   bool reads_images = false;
   // Of a speech model: "transcribe", perhaps "translate"; and the languages that it detects, as
   // "de".

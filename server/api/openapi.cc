@@ -190,11 +190,12 @@ std::string openapi_document(const std::string& version, const std::string& root
         {"200", {{"description", "OK"}}},
         {"default", {{"description", "an error"}, {"content", content(reference("Error"))}}}};
     if (route.open()) operation["security"] = Json::array();
-    if (route.path.find("{model}") != route.path.npos)
-      operation["parameters"] = Json::array({{{"name", "model"},
-                                              {"in", "path"},
-                                              {"required", true},
-                                              {"schema", {{"type", "string"}}}}});
+    if (const size_t brace = route.path.find('{'); brace != route.path.npos)
+      operation["parameters"] =
+          Json::array({{{"name", route.path.substr(brace + 1, route.path.size() - brace - 2)},
+                        {"in", "path"},
+                        {"required", true},
+                        {"schema", {{"type", "string"}}}}});
     paths[std::string(route.path)][std::string(route.method) == "GET" ? "get" : "post"] = operation;
   }
   Json document = {{"openapi", "3.1.0"},

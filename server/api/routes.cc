@@ -58,7 +58,8 @@ const std::vector<Route>& routes() {
       {"GET", "/metrics", get_metrics, kAnswers, "Prometheus metrics"},
       {"GET", "/status", get_status, kAnswers, "What the engine does now, as JSON"},
       {"GET", "/openapi.json", get_openapi, kAnswers, "This interface as an OpenAPI document"},
-      {"GET", "/", get_page, kOpen, "A page to try prompts and to watch the engine"},
+      {"GET", "/", get_page, kOpen, "A page to use the model and to watch the engine"},
+      {"GET", "/page/{file}", get_page_file, kOpen, "The page's scripts and styles"},
       {"GET", "/favicon.ico", get_icon, kOpen, "The page's icon"},
   };
   return all;

@@ -16,7 +16,7 @@ using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& excha
 
 struct Route {
   const char* method;
-  std::string_view path;  // a last part {model} is any text, slashes included
+  std::string_view path;  // a last part in braces is any text, slashes included
   Handler handler;
   enum class Kind {
     kOpen,      // needs no key
@@ -78,6 +78,7 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // page_routes.cc
 void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_page_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_icon(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace tandem::server

@@ -31,6 +31,9 @@ Json model_object(const AppContext& app, const std::string& name) {
   if (!languages.default_source().empty())
     model["default_source_language"] = languages.default_source();
   if (!app.tasks.empty()) model["tasks"] = app.tasks;
+  if (!app.pipelines.empty()) model["pipelines"] = app.pipelines;
+  if (const auto& [source, target] = app.language_pair; !source.empty())
+    model["language_pair"] = {source, target};
   if (app.reads_images) model["reads_images"] = true;
   if (!app.speech_tasks.empty()) {
     model["speech_tasks"] = app.speech_tasks;

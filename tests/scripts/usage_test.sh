@@ -51,4 +51,6 @@ packages=$("$repository/scripts/install_dependencies" --list)
 for package in g++ cmake ninja-build libprotobuf-dev; do
   printf '%s\n' "$packages" | grep -qxF "$package" || wrong "install_dependencies --list lacks $package"
 done
+! printf '%s\n' "$packages" | grep -qx chromium || wrong "install_dependencies --list has a browser unasked"
+"$repository/scripts/install_dependencies" --list --browser | grep -qx chromium || wrong "install_dependencies --browser lacks chromium"
 [ $failures = 0 ]

@@ -31,6 +31,18 @@ TEST(Languages, ModelsTellWhatTheyHave) {
   EXPECT_EQ(prefix["target_languages"], json::array({"fra"}));
 }
 
+TEST(Languages, ModelsTellWhatTheyAreFor) {
+  FakeServer s;
+  const json plain = s.ask("GET", "/v1/models")->json()["data"][0];
+  for (const char* name : {"pipelines", "language_pair"})
+    EXPECT_FALSE(plain.contains(name)) << name;
+  s.context.pipelines = {"translation"};
+  s.context.language_pair = {"en", "de"};
+  const json one = s.ask("GET", "/v1/models/model")->json();
+  EXPECT_EQ(one["pipelines"], json::array({"translation"}));
+  EXPECT_EQ(one["language_pair"], json::array({"en", "de"}));
+}
+
 TEST(Languages, GoToTheEngine) {
   FakeServer s;
   const std::string texts = R"("src_lang": "en_XX", "tgt_lang": "fr_XX", "task": "t"})";

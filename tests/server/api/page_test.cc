@@ -1,9 +1,10 @@
-// The page at "/": one file that needs no other, and headers that let the browser run nothing else.
+// The page at "/" and its files: all of them are the server's, and headers let the browser run
+// nothing else.
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
 
-#include <array>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tests/support/network/fake_http.h"
 
@@ -19,13 +20,23 @@ std::string between(const std::string& text, const std::string& begin, const std
   return text.substr(start, text.find(end, start) - start);
 }
 
-std::string sha256_base64(const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
-  std::array<unsigned char, 2 * EVP_MAX_MD_SIZE> base64{};
-  const int length = EVP_EncodeBlock(base64.data(), digest.data(), static_cast<int>(size));
-  return {base64.begin(), base64.begin() + length};
+// The addresses of the page's scripts and styles.
+std::vector<std::string> files_of(const std::string& html) {
+  std::vector<std::string> out;
+  for (const std::string mark :
+       {"<link rel=\"stylesheet\" href=\"", "<script type=\"module\" src=\""})
+    for (size_t at = html.find(mark); at != std::string::npos; at = html.find(mark, at + 1))
+      out.push_back(between(html.substr(at), mark, "\""));
+  return out;
+}
+
+// What modules import, and what they load by their own address.
+std::vector<std::string> imports_of(const std::string& script) {
+  std::vector<std::string> out;
+  for (const std::string mark : {" from './", "new URL('"})
+    for (size_t at = script.find(mark); at != std::string::npos; at = script.find(mark, at + 1))
+      out.push_back(between(script.substr(at), mark, "'"));
+  return out;
 }
 
 TEST(Page, IsOpenAndWhole) {
@@ -37,55 +48,68 @@ TEST(Page, IsOpenAndWhole) {
   const std::string& html = page->head->body;
   EXPECT_EQ(html.rfind("<!doctype html>", 0), 0u);
   EXPECT_NE(html.find("</html>"), std::string::npos);
-  EXPECT_EQ(html.find("@STYLE@"), std::string::npos);
-  EXPECT_EQ(html.find("@SCRIPT@"), std::string::npos);
-  for (const char* elsewhere : {"https://", "//cdn", "@import", " src=", "@font-face"})
-    EXPECT_EQ(html.find(elsewhere), std::string::npos) << elsewhere;
+  EXPECT_EQ(html.find("@ROOT@"), std::string::npos);
+  EXPECT_EQ(html.find("@STAMP@"), std::string::npos);
   EXPECT_EQ(s.ask("HEAD", "/")->status(), 200);
   EXPECT_EQ(s.ask("POST", "/", "{}")->status(), 405);
   EXPECT_EQ(s.ask("GET", "/status")->status(), 401) << "what it shows is not open";
 }
 
-TEST(Page, CountsTokensAndCutsLongTexts) {
+// Every file that it needs is the server's, open, and to be kept as long as it stays the same.
+TEST(Page, ItsFilesAreHere) {
   FakeServer s;
-  const std::string html = s.ask("GET", "/")->head->body;
-  for (const char* part : {"Max tokens", "Cut long texts", "type=\"checkbox\" id=\"cut\"",
-                           "id=\"count\"", "'/tokenize'", "truncate_prompt_tokens"})
-    EXPECT_NE(html.find(part), std::string::npos) << part;
+  s.config.api_keys = {"key"};
+  std::vector<std::string> wanted = files_of(s.ask("GET", "/")->head->body);
+  ASSERT_EQ(wanted.size(), 3u) << "two styles, and one script that imports the others";
+  const std::string folder = wanted.back().substr(0, wanted.back().rfind('/') + 1);
+  std::set<std::string> seen;
+  while (!wanted.empty()) {
+    const std::string path = wanted.back();
+    wanted.pop_back();
+    if (!seen.insert(path).second) continue;
+    const auto file = s.ask("GET", path);
+    ASSERT_EQ(file->status(), 200) << path;
+    EXPECT_EQ(*file->header("cache-control"), "max-age=31536000, immutable") << path;
+    EXPECT_EQ(*file->header("x-content-type-options"), "nosniff") << path;
+    const std::string& text = file->head->body;
+    const bool script = path.ends_with(".js");
+    EXPECT_EQ(file->head->content_type,
+              std::string(script ? "text/javascript" : "text/css") + "; charset=utf-8");
+    for (const char* elsewhere : {"https://", "http://", "//cdn", "@import", "@font-face"})
+      if (!(script && text.find("http://www.w3.org/2000/svg") != text.npos &&
+            std::string(elsewhere) == "http://"))
+        EXPECT_EQ(text.find(elsewhere), std::string::npos) << path << ": " << elsewhere;
+    if (script)
+      for (const std::string& name : imports_of(text)) wanted.push_back(folder + name);
+  }
+  EXPECT_EQ(seen.size(), 16u) << "none that nobody uses";
 }
 
-TEST(Page, HasMenusForLanguagesAndTasks) {
+TEST(Page, AFileOfAnotherVersionIsNotKept) {
   FakeServer s;
-  const std::string html = s.ask("GET", "/")->head->body;
-  for (const char* part :
-       {"id=\"model-fields\" hidden", "<select id=\"src_lang\"", "<select id=\"tgt_lang\"",
-        "<select id=\"task\"", "source_languages", "target_languages"})
-    EXPECT_NE(html.find(part), std::string::npos) << part;
-}
-
-TEST(Page, HearsWhereTheModelDoes) {
-  FakeServer s;
-  const std::string html = s.ask("GET", "/")->head->body;
-  EXPECT_EQ(html.find("@HEAR@"), std::string::npos);
-  for (const char* part : {"<form id=\"hear\" novalidate hidden>", "type=\"file\" id=\"file\"",
-                           "id=\"record\"", "getUserMedia", "/v1/audio/", "speech_tasks"})
-    EXPECT_NE(html.find(part), std::string::npos) << part;
+  for (const char* path : {"/page/0123456789ab/app.js", "/page/app.js"}) {
+    const auto file = s.ask("GET", path);
+    EXPECT_EQ(file->status(), 200) << path;
+    EXPECT_EQ(*file->header("cache-control"), "no-cache") << path;
+  }
+  for (const char* path :
+       {"/page/", "/page", "/page/x", "/page/app.js/", "/page/../app.c", "/page/a/b/"})
+    EXPECT_EQ(s.ask("GET", path)->status(), 404) << path;
 }
 
 TEST(Page, TheBrowserRunsNothingElse) {
   FakeServer s;
   const auto page = s.ask("GET", "/");
-  const std::string& html = page->head->body;
   ASSERT_NE(page->header("content-security-policy"), nullptr);
   const std::string policy = *page->header("content-security-policy");
   EXPECT_EQ(policy.rfind("default-src 'none'; ", 0), 0u);
-  EXPECT_EQ(between(policy, "script-src ", ";"),
-            "'sha256-" + sha256_base64(between(html, "<script>", "</script>")) + "' 'sha256-" +
-                sha256_base64(between(html, "</script>\n<script>", "</script>")) + "'");
-  EXPECT_EQ(between(policy, "style-src ", ";"),
-            "'sha256-" + sha256_base64(between(html, "<style>", "</style>")) + "'");
-  EXPECT_EQ(between(policy, "connect-src ", ";"), "'self'");
+  for (const char* name : {"script-src", "style-src", "connect-src"})
+    EXPECT_EQ(between(policy, std::string(name) + " ", ";"), "'self'") << name;
+  EXPECT_EQ(between(policy, "img-src ", ";"), "'self' blob:");
   EXPECT_EQ(policy.find("unsafe"), std::string::npos);
+  const std::string& html = page->head->body;
+  for (const char* inlined : {"<style", "<script>", " style=", " onclick=", "javascript:"})
+    EXPECT_EQ(html.find(inlined), std::string::npos) << inlined;
   EXPECT_EQ(*page->header("x-content-type-options"), "nosniff");
   EXPECT_EQ(*page->header("referrer-policy"), "no-referrer");
 }

@@ -3,6 +3,7 @@
 TANDEM_CHROMIUM names the program; otherwise one is looked for.
 """
 import base64
+import contextlib
 import fcntl
 import itertools
 import json
@@ -144,11 +145,14 @@ class Browser:
             time.sleep(0.05)
         return value
 
-    def click(self, selector):
-        """A mouse's click in the middle of the element."""
-        x, y = self.value("(() => { const e = document.querySelector(%s); e.scrollIntoView({block: 'center'});"
+    def _middle(self, selector):
+        return self.value("(() => { const e = document.querySelector(%s); e.scrollIntoView({block: 'center'});"
                           "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
                           % json.dumps(selector))
+
+    def click(self, selector):
+        """A mouse's click in the middle of the element."""
+        x, y = self._middle(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
@@ -160,10 +164,44 @@ class Browser:
         else:
             self.value("document.execCommand('delete')")
 
-    def choose_file(self, selector, path):
+    def choose_file(self, selector, *paths):
         """As from the browser's dialog."""
         node = self.command("Runtime.evaluate", expression="document.querySelector(%s)" % json.dumps(selector))["result"]
-        self.command("DOM.setFileInputFiles", files=[str(path)], objectId=node["objectId"])
+        self.command("DOM.setFileInputFiles", files=[str(path) for path in paths], objectId=node["objectId"])
+
+    def drop(self, selector, *paths):
+        """Files that are dragged there from outside the browser."""
+        x, y = self._middle(selector)
+        data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            self.command("Input.dispatchDragEvent", type=kind, x=x, y=y, data=data)
+
+    def press(self, key, *, ctrl=False, shift=False):
+        """A key of the keyboard: "Tab", "Enter", "Escape", "ArrowRight", " "."""
+        code, number = {"Tab": ("Tab", 9), "Enter": ("Enter", 13), "Escape": ("Escape", 27), " ": ("Space", 32),
+                        "ArrowLeft": ("ArrowLeft", 37), "ArrowRight": ("ArrowRight", 39), "ArrowDown": ("ArrowDown", 40)}[key]
+        text = {"Enter": "\r", " ": " "}.get(key)
+        for kind in ("keyDown", "keyUp"):
+            more = {"text": text} if text and kind == "keyDown" and not ctrl else {}
+            self.command("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number,
+                         modifiers=2 * ctrl + 8 * shift, **more)
+
+    @contextlib.contextmanager
+    def script(self, source):
+        """Runs before the scripts of every page that is opened meanwhile."""
+        name = self.command("Page.addScriptToEvaluateOnNewDocument", source=source)["identifier"]
+        try:
+            yield
+        finally:
+            self.command("Page.removeScriptToEvaluateOnNewDocument", identifier=name)
+
+    def save_to(self, folder):
+        """Where downloads go."""
+        self.command("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
+    def tree(self):
+        """What a screen reader is told: the nodes of the accessibility tree."""
+        return [node for node in self.command("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
 
     def text(self, selector):
         return self.value("(document.querySelector(%s) || {}).textContent" % json.dumps(selector))
