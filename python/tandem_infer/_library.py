@@ -136,7 +136,7 @@ def _default(value: Any) -> Any:
 
 
 _encode = json.JSONEncoder(default=_default, ensure_ascii=False).encode
-_decode = json.JSONDecoder().decode
+_raw_decode = json.JSONDecoder().raw_decode
 
 
 def dump(value: Any, name: str = "request") -> bytes:
@@ -266,7 +266,7 @@ class Inbox:
             return [self._taken(*row) for row in self._rows[:count].tolist()]
 
     def _taken(self, number: int, last: int, text: int, size: int, values: int, num_values: int, ids: int, num_ids: int) -> News:
-        body = _decode(ctypes.string_at(text, size).decode())
+        body, _ = _raw_decode(ctypes.string_at(text, size).decode())
         self._lib.tandem_free(text)
         if ids:
             body["encoder_prompt_token_ids"] = memoryview(ctypes.string_at(ids, num_ids * 4)).cast("i").tolist()
