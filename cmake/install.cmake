@@ -30,7 +30,15 @@ install(FILES packaging/completions/tandem.bash RENAME tandem COMPONENT server
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES packaging/completions/tandem.fish COMPONENT server
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+# As Debian's tools know who makes a package; example.org stands for nobody's address.
+if(DEFINED ENV{DEBEMAIL} AND DEFINED ENV{DEBFULLNAME})
+  set(maintainer "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+else()
+  set(maintainer "The Tandem authors <tandem@example.org>")
+endif()
+set(TANDEM_MAINTAINER "${maintainer}" CACHE STRING "Maintainer of the packages")
 install(CODE "set(source \"${CMAKE_SOURCE_DIR}\")\nset(binary \"${CMAKE_BINARY_DIR}\")" COMPONENT server)
+install(CODE "set(version \"${PROJECT_VERSION}\")\nset(maintainer \"${TANDEM_MAINTAINER}\")" COMPONENT server)
 install(SCRIPT cmake/install_system_files.cmake COMPONENT server)
 if(TANDEM_INSTALL_DEMO)
   install(DIRECTORY examples/demo-model examples/texts DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT server)

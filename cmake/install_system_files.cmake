@@ -1,5 +1,5 @@
 # Runs while `cmake --install` (or CPack) does, with the prefix of that moment: what depends on it. Needs `source` and
-# `binary`, the folders of the sources and of the build.
+# `binary`, the folders of the sources and of the build, and `version` and `maintainer` of the package.
 #
 # With the prefix /usr files follow Debian: configuration in /etc, zsh's completions where Debian looks for them.
 set(prefix ${CMAKE_INSTALL_PREFIX})
@@ -29,7 +29,15 @@ function(install_compressed file name destination)
   file(INSTALL ${binary}/packaging/${name}.gz DESTINATION ${destination})
 endfunction()
 install_compressed(${source}/packaging/man/tandem.1 tandem.1 ${prefix}/share/man/man1)
-install_compressed(${source}/CHANGELOG.md changelog ${docdir})
+install_compressed(${source}/CHANGELOG.md CHANGELOG.md ${docdir})
+
+# Debian's own changelog is in a format of its own; its date is SOURCE_DATE_EPOCH where that is set.
+if(prefix STREQUAL "/usr")
+  string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
+  file(WRITE ${binary}/packaging/changelog.Debian
+       "tandem (${version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- ${maintainer}  ${now}\n")
+  install_compressed(${binary}/packaging/changelog.Debian changelog ${docdir})
+endif()
 
 # A configuration that somebody has edited stays.
 function(install_configuration file name destination)

@@ -1,5 +1,4 @@
 # cpack -G DEB, in the build folder: a Debian package of the component "server" (docs/deploying.md).
-set(TANDEM_MAINTAINER "The Tandem authors <tandem@localhost>" CACHE STRING "Maintainer of the packages")
 set(CPACK_PACKAGE_NAME tandem)
 set(CPACK_PACKAGE_VENDOR "The Tandem authors")
 set(CPACK_PACKAGE_CONTACT ${TANDEM_MAINTAINER})
@@ -17,7 +16,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "adduser, init-system-helpers")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "adduser")
 # Certificates: for models from the hub. mpirun: for ranks on several hosts only.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin")

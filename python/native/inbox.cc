@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -118,6 +119,7 @@ struct Inbox::State {
   // By number: have not ended.
   std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting GUARDED_BY(mutex);
   std::deque<Piece> pieces GUARDED_BY(mutex);
+  size_t wanted GUARDED_BY(mutex) = 1;  // pieces, by whoever waits
   int fd = -1;
   std::string prefix;  // of its requests' ids
 
@@ -162,7 +164,7 @@ struct Inbox::State {
     }
     if (silent) ring();
     pieces.push_back(std::move(piece));
-    changed.notify_all();
+    if (pieces.size() >= wanted) changed.notify_all();
   }
 };
 
@@ -226,15 +228,19 @@ void Inbox::cancel(uint64_t number) {
   engine_->cancel(id);
 }
 
-std::vector<Inbox::News> Inbox::poll(int milliseconds, size_t most) {
+std::vector<Inbox::News> Inbox::poll(int milliseconds, size_t wanted, size_t most) {
   std::vector<Piece> taken;
   {
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
     const MutexLock lock(state_->mutex);
-    while (milliseconds > 0 && state_->pieces.empty() &&
-           state_->changed.wait_until(state_->mutex, deadline))
-      continue;
+    if (milliseconds > 0) {
+      state_->wanted = std::clamp<size_t>(wanted, 1, most);
+      while (state_->pieces.size() < state_->wanted &&
+             state_->changed.wait_until(state_->mutex, deadline))
+        continue;
+      state_->wanted = 1;
+    }
     while (!state_->pieces.empty() && taken.size() < most) {
       taken.push_back(std::move(state_->pieces.front()));
       state_->pieces.pop_front();

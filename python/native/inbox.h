@@ -36,8 +36,9 @@ class Inbox {
     std::vector<float> values;  // of an embedding
     std::vector<int32_t> ids;   // the encoder's; `json` has none of them
   };
-  // Waits for some, `milliseconds` at most. Texts are made by the thread that calls.
-  std::vector<News> poll(int milliseconds, size_t most);
+  // Waits for `wanted` of them, `milliseconds` at most: whoever wants many is woken seldom. Texts
+  // are made by the thread that calls. One thread at a time.
+  std::vector<News> poll(int milliseconds, size_t wanted, size_t most);
 
  private:
   struct State;

@@ -139,9 +139,10 @@ char* tandem_submit(tandem_inbox* inbox, uint64_t number, const char* request, s
 
 void tandem_cancel(tandem_inbox* inbox, uint64_t number) { inbox->inbox.cancel(number); }
 
-size_t tandem_poll(tandem_inbox* inbox, int milliseconds, tandem_news* news, size_t capacity) {
+size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_news* news,
+                   size_t capacity) {
   size_t count = 0;
-  for (const auto& one : inbox->inbox.poll(milliseconds, capacity)) {
+  for (const auto& one : inbox->inbox.poll(milliseconds, wanted, capacity)) {
     tandem_news& out = news[count++];
     out = {one.number, one.last ? 1 : 0, copied(one.json), one.json.size(), nullptr, 0, nullptr, 0};
     out.values = copied(one.values);

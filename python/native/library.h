@@ -66,9 +66,10 @@ typedef struct {
   int32_t* ids;
   size_t num_ids;
 } tandem_news;
-// Waits for news, `milliseconds` at most; takes `capacity` of them at most. Returns how many. The
-// caller frees `json`, `values` and `ids` of each.
-size_t tandem_poll(tandem_inbox* inbox, int milliseconds, tandem_news* news, size_t capacity);
+// Waits for `wanted` news, `milliseconds` at most; takes `capacity` of them at most. Returns how
+// many. The caller frees `json`, `values` and `ids` of each.
+size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_news* news,
+                   size_t capacity);
 
 #ifdef __cplusplus
 }

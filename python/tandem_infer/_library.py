@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ._errors import EngineError, RequestError, error_of
 
 _VERSION = 2
-_CAPACITY = 64
+_CAPACITY = 128
 _PACKAGE = pathlib.Path(__file__).parent
 
 
@@ -24,6 +24,11 @@ class _News(ctypes.Structure):
     _fields_ = [("number", ctypes.c_uint64), ("last", ctypes.c_int32), ("json", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
                 ("values", ctypes.c_void_p), ("num_values", ctypes.c_size_t),
                 ("ids", ctypes.c_void_p), ("num_ids", ctypes.c_size_t)]
+
+
+# The same for numpy, which reads many of them at once.
+_NEWS = np.dtype({"names": [name for name, *_ in _News._fields_], "formats": ["u8", "i4", "u8", "u8", "u8", "u8", "u8", "u8"],
+                  "offsets": [getattr(_News, name).offset for name, *_ in _News._fields_], "itemsize": ctypes.sizeof(_News)})
 
 
 class News(NamedTuple):
@@ -96,7 +101,7 @@ def _load() -> ctypes.CDLL:
             ("inbox_fd", ctypes.c_int, [pointer]),
             ("submit", pointer, [pointer, ctypes.c_uint64, text, size, text, size]),
             ("cancel", None, [pointer, ctypes.c_uint64]),
-            ("poll", size, [pointer, ctypes.c_int, ctypes.POINTER(_News), size])]:
+            ("poll", size, [pointer, ctypes.c_int, size, ctypes.POINTER(_News), size])]:
         function = getattr(lib, "tandem_" + name)
         function.restype = result
         function.argtypes = arguments
@@ -131,7 +136,7 @@ def _default(value: Any) -> Any:
 
 
 _encode = json.JSONEncoder(default=_default, ensure_ascii=False).encode
-_decode = json.JSONDecoder().decode
+_raw_decode = json.JSONDecoder().raw_decode
 
 
 def dump(value: Any, name: str = "request") -> bytes:
@@ -233,6 +238,7 @@ class Inbox:
         self._using = threading.Lock()
         self._close = weakref.finalize(self, self._lib.tandem_inbox_close, handle)
         self._news = (_News * _CAPACITY)()
+        self._rows = np.frombuffer(memoryview(self._news), dtype=_NEWS)
 
     def fd(self) -> int:
         """Readable while there is news."""
@@ -252,27 +258,24 @@ class Inbox:
             if self._close.alive:
                 self._lib.tandem_cancel(self._handle, number)
 
-    def poll(self, milliseconds: int) -> List[News]:
-        """Waits for some, but not longer."""
+    def poll(self, milliseconds: int, wanted: int = 1) -> List[News]:
+        """Waits for `wanted` of them, but not longer."""
         with self._using:
             self._check()
-            count = self._lib.tandem_poll(self._handle, milliseconds, self._news, _CAPACITY)
-            return [self._taken(self._news[i]) for i in range(count)]
+            count = self._lib.tandem_poll(self._handle, milliseconds, wanted, self._news, _CAPACITY)
+            return [self._taken(*row) for row in self._rows[:count].tolist()]
 
-    def _taken(self, news: _News) -> News:
-        values = None
-        if news.values:
-            raw = ctypes.string_at(news.values, news.num_values * 4)
-            values = np.frombuffer(raw, dtype=np.float32).copy()
-            self._lib.tandem_free(news.values)
-        address = news.json
-        body = _decode(ctypes.string_at(address, news.bytes).decode())
-        self._lib.tandem_free(address)
-        address = news.ids
-        if address:
-            body["encoder_prompt_token_ids"] = memoryview(ctypes.string_at(address, news.num_ids * 4)).cast("i").tolist()
-            self._lib.tandem_free(address)
-        return News(news.number, bool(news.last), body, values)
+    def _taken(self, number: int, last: int, text: int, size: int, values: int, num_values: int, ids: int, num_ids: int) -> News:
+        body, _ = _raw_decode(ctypes.string_at(text, size).decode())
+        self._lib.tandem_free(text)
+        if ids:
+            body["encoder_prompt_token_ids"] = memoryview(ctypes.string_at(ids, num_ids * 4)).cast("i").tolist()
+            self._lib.tandem_free(ids)
+        if not values:
+            return News(number, bool(last), body, None)
+        vector = np.frombuffer(ctypes.string_at(values, num_values * 4), dtype=np.float32).copy()
+        self._lib.tandem_free(values)
+        return News(number, bool(last), body, vector)
 
     def _check(self) -> None:
         if not self._close.alive:

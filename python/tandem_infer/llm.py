@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 Make = Callable[[], Request]
 _POLL_MS = 50  # Ctrl-C waits no longer
+_TOGETHER = 64  # answers that are waited for where all are wanted before any is used
 _SOUNDS = 8  # that are sent at one time: they wait as files
 
 
@@ -283,17 +284,17 @@ class LLM:
 
     def _all(self, made: Iterator[Make], total: int, result: Callable[[News], _Result], use_tqdm: Optional[bool],
              window: Optional[int] = None) -> List[_Result]:
-        return list(self._run(made, total, result, use_tqdm, window=window))  # type: ignore[arg-type]
+        return list(self._run(made, total, result, use_tqdm, window=window, together=_TOGETHER))  # type: ignore[arg-type]
 
     def _run(self, made: Iterator[Make], total: Optional[int], result: Callable[[News], _Result], use_tqdm: Optional[bool],
-             *, ordered: bool = True, return_errors: bool = False,
-             window: Optional[int] = None) -> Iterator[Union[_Result, Exception]]:
+             *, ordered: bool = True, return_errors: bool = False, window: Optional[int] = None,
+             together: int = 1) -> Iterator[Union[_Result, Exception]]:
         most = checked_window(window, self._window)
         bar = progress(use_tqdm, total)
         flow = Flow(self._engine.inbox(), made, most, ordered, several=total != 1)
         try:
             while flow.fill():
-                for index, news, error in flow.wait():
+                for index, news, error in flow.wait(together):
                     if bar is not None:
                         bar.update(1)
                     if error is not None and not return_errors:
@@ -338,13 +339,14 @@ class Flow:
                 self._failed.append((index, numbered(error, index, self._several)))
         return self._open > 0 or bool(self._failed)
 
-    def wait(self) -> Iterator[Tuple[int, Optional[News], Optional[Exception]]]:
+    def wait(self, together: int) -> Iterator[Tuple[int, Optional[News], Optional[Exception]]]:
+        """Answers that have come; for `together` of them it waits a moment."""
         failed, self._failed = self._failed, []
         for index, error in failed:
             yield index, None, error
         if failed or not self._open:
             return
-        for news in self._inbox.poll(_POLL_MS):
+        for news in self._inbox.poll(_POLL_MS, min(together, self._open)):
             if not news.last:
                 continue
             self._open -= 1

@@ -61,6 +61,16 @@ if find "$folder/prefix" -name '*.a' -o -name '*.h' | grep .; then
   exit 1
 fi
 
+# --- the Debian package, where lintian is installed ---
+if command -v lintian >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
+  cpack -G DEB --config "$build/CPackConfig.cmake" -B "$folder/deb" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+  lintian --fail-on error "$folder"/deb/*.deb >"$folder/log" 2>&1 || {
+    cat "$folder/log"
+    echo "FAILED: lintian finds errors in the Debian package"
+    exit 1
+  }
+fi
+
 # --- the plugin for GPUs: apart from the server, and where the installed program finds it ---
 if find "$folder/prefix" -name 'libtandem_cuda*' | grep .; then
   echo "FAILED: the server's files have CUDA's plugin"

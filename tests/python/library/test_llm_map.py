@@ -7,7 +7,7 @@ import time
 import pytest
 
 from conftest import GOLDENS
-from tandem_infer import LLM, RequestError
+from tandem_infer import LLM, RequestError, _requests
 
 
 def test_order(llm, texts):
@@ -62,6 +62,27 @@ def test_other_threads_run(llm, texts):
             longest, ticks, last = max(longest, now - last), ticks + 1, now
         thread.join()
         assert ticks > 20 and longest < 1
+    inbox.close()
+
+
+def test_news_are_waited_for_together(llm, texts):
+    inbox = llm.engine.inbox()
+    requests = _requests.Generations(None, {"max_tokens": 5})
+    for number in range(3):
+        request = requests.request(texts[number])
+        inbox.submit(number, request.text)
+    news = inbox.poll(60000, 3)
+    assert sorted(one.number for one in news) == [0, 1, 2] and all(one.last for one in news)
+    for one in news:
+        assert one.body["encoder_prompt_token_ids"] == llm.tokenize(texts[one.number])
+    begin = time.monotonic()
+    assert inbox.poll(100, 3) == [] and time.monotonic() - begin >= 0.1
+    request = requests.request(texts[0])
+    inbox.submit(9, request.text)
+    late = []
+    while not late:
+        late = inbox.poll(200, 2)  # there is but one
+    assert [one.number for one in late] == [9]
     inbox.close()
 
 
