@@ -91,7 +91,7 @@ TEST(Page, ItsFilesAreHere) {
     if (script)
       for (const std::string& name : imports_of(text)) wanted.push_back(folder + name);
   }
-  EXPECT_EQ(seen.size(), 16u) << "none that nobody uses";
+  EXPECT_EQ(seen.size(), 17u) << "none that nobody uses";
 }
 
 TEST(Page, AFileOfAnotherVersionIsNotKept) {
