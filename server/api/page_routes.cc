@@ -31,6 +31,7 @@ const auto& page_files() {
       {"dom.js", page::dom_js, kScript},
       {"engine.css", page::engine_css, kStyle},
       {"engine.js", page::engine_js, kScript},
+      {"languages.js", page::languages_js, kScript},
       {"prompt.js", page::prompt_js, kScript},
       {"read.js", page::read_js, kScript},
       {"recorder.js", page::recorder_js, kScript},

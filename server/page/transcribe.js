@@ -1,12 +1,12 @@
 // The transcriber: files and a microphone, text with times as it comes, subtitles.
 import {$, announce, button, clearErrors, element, focusError, onRun, option, showBusy, showError, size, takeFiles} from './dom.js';
 import {ask, curlForm, errorOf, eventsOf, failureOf} from './api.js';
+import {byName, nameOf} from './languages.js';
 import {Recorder} from './recorder.js';
 import {minutes, Transcript} from './transcript.js';
 
 const FIELDS = {language: 'speech_language', prompt: 'speech_prompt'};  // others: the file's
 const PERIOD = 2, LONGEST_TAIL = 24;  // seconds: between two looks at what is said; that is looked at again
-const names = new Intl.DisplayNames(['en'], {type: 'language', fallback: 'code'});
 
 export class Transcriber {
   constructor(model) {
@@ -20,8 +20,8 @@ export class Transcriber {
       $(id).closest('.field').hidden = options.length < 2;
     };
     fill('speech_task', model.speech_tasks.map((name) => option(name, name === 'translate' ? 'in English' : 'as it is spoken')));
-    const languages = model.speech_languages.map((code) => option(code, names.of(code)))
-        .sort((a, b) => a.text.localeCompare(b.text));
+    const languages = byName(model.speech_languages.map((code) => ({code, name: nameOf(code)})))
+        .map(({code, name}) => option(code, name));
     fill('speech_language', languages.length ? [option('', 'Detect language'), ...languages] : []);
     $('times-field').hidden = !model.speech_times;
     $('record').hidden = !(navigator.mediaDevices && window.AudioWorkletNode);

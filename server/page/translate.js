@@ -1,19 +1,17 @@
 // The translator: languages by name, of which the first may be found out, and documents.
 import {$, announce, element, option, showError} from './dom.js';
 import {ask, askJson, curlJson, errorOf, ROOT} from './api.js';
+import {byName, nameOf} from './languages.js';
 import {SENTENCES} from './samples.js';
 import {TextTask} from './text_task.js';
 
 const AUTO = 'auto', PAUSE = 300, MOST_DETECTED = 2000;  // milliseconds, characters
 const TASK = /^translation_([a-z]+)_to_([a-z]+)$/;
-const names = new Intl.DisplayNames(['en'], {type: 'language', fallback: 'code'});
-const nameOf = (code) => {
-  try { return names.of(code); } catch { return code; }
-};
 
 // What a model translates: {sources, targets(source), request(source, target)}; languages as
 // [{code, name}]. Nothing: it does not.
-export function pairsOf(model, languages) {
+export function pairsOf(model, known) {
+  const languages = byName(known.map(({code, name}) => ({code, name: name === code ? nameOf(code) : name})));
   const tasks = (model.tasks || []).map((name) => TASK.exec(name)).filter(Boolean);
   const list = (codes) => [...new Set(codes)].map((code) => ({code, name: nameOf(code)}));
   if (model.target_languages && languages.length)
