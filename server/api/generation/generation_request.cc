@@ -273,6 +273,7 @@ GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& con
                                     const LanguageSet& languages) {
   GenerationRequest r;
   r.endpoint = Endpoint::kTranslate;
+  r.list_field = "text";
   r.deepl = take_deepl_options(body);
   take_common(body, config, r);
   if (r.stream) throw not_supported("stream", "translations come whole");
