@@ -1,11 +1,12 @@
-// The page at "/": server/page's files, joined to a single one. The browser runs only the script
-// and the style whose hashes the header names, and talks to this server only.
+// The pages at "/" and "/docs": server/page's files, each joined to a single one. The browser runs
+// only the scripts and the style whose hashes the header names, and talks to this server only.
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/base64.h"
 #include "base/check.h"
@@ -33,30 +34,52 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
   page.replace(at, mark.size(), text);
 }
 
+// What the browser may do with a page of these scripts and styles.
+HttpResponse page_of(std::string html, const std::string& scripts, const std::string& styles) {
+  return {.body = std::move(html),
+          .content_type = "text/html; charset=utf-8",
+          .headers = {{"content-security-policy",
+                       "default-src 'none'; script-src " + scripts + "; style-src " + styles +
+                           "; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action "
+                           "'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"},
+                      {"x-content-type-options", "nosniff"},
+                      {"referrer-policy", "no-referrer"},
+                      {"cache-control", "no-cache"}}};
+}
+
 // root: --root-path, fit for a URL.
+std::string rooted(std::string_view html, const std::string& root) {
+  std::string page(html);
+  while (page.find(kRootMark) != std::string::npos) put(page, kRootMark, root);
+  return page;
+}
+
 HttpResponse make_page(const std::string& root) {
-  HttpResponse response{.content_type = "text/html; charset=utf-8"};
-  response.body = page::index_html;
-  while (response.body.find(kRootMark) != std::string::npos) put(response.body, kRootMark, root);
-  put(response.body, kStyleMark, page::style_css);
-  put(response.body, kScriptMark, page::app_js);
-  put(response.body, kHearMark, page::hear_js);
-  response.headers = {
-      {"content-security-policy",
-       "default-src 'none'; script-src " + csp_hash(page::app_js) + " " + csp_hash(page::hear_js) +
-           "; style-src " + csp_hash(page::style_css) +
-           "; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
-           "frame-ancestors 'none'; require-trusted-types-for 'script'"},
-      {"x-content-type-options", "nosniff"},
-      {"referrer-policy", "no-referrer"},
-      {"cache-control", "no-cache"}};
-  return response;
+  std::string html = rooted(page::index_html, root);
+  put(html, kStyleMark, page::style_css);
+  put(html, kScriptMark, page::app_js);
+  put(html, kHearMark, page::hear_js);
+  return page_of(std::move(html), csp_hash(page::app_js) + " " + csp_hash(page::hear_js),
+                 csp_hash(page::style_css));
+}
+
+HttpResponse make_docs(const std::string& root) {
+  std::string html = rooted(page::docs_html, root);
+  const std::string style = std::string(page::style_css) + std::string(page::docs_css);
+  put(html, kStyleMark, style);
+  put(html, kScriptMark, page::docs_js);
+  return page_of(std::move(html), csp_hash(page::docs_js), csp_hash(style));
 }
 
 }  // namespace
 
 void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   static const HttpResponse page = make_page(app.config.root_path);
+  exchange->respond(page);
+}
+
+void get_docs(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  static const HttpResponse page = make_docs(app.config.root_path);
   exchange->respond(page);
 }
 
