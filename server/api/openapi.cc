@@ -18,11 +18,13 @@ Json all_schemas() {
   for (const std::string_view file :
        {schemas::common_json, schemas::generation_json, schemas::responses_json,
         schemas::huggingface_json, schemas::translation_json, schemas::scoring_json,
-        schemas::speech_json, schemas::tokens_json, schemas::status_json})
-    for (const auto& [name, schema] : Json::parse(file).items()) {
+        schemas::speech_json, schemas::tokens_json, schemas::status_json}) {
+    const Json some = Json::parse(file);
+    for (const auto& [name, schema] : some.items()) {
       TANDEM_CHECK(!all.contains(name), "two schemas have a name");
       all[name] = schema;
     }
+  }
   return all;
 }
 

@@ -10,10 +10,12 @@ bool Route::matches(std::string_view request) const {
   return request.size() > brace && request.substr(0, brace) == path.substr(0, brace);
 }
 
-const std::vector<Route>& routes() {
-  using enum Route::Kind;
-  static const RouteSchemas kTask{"TaskRequest", "GeneratedList", nullptr, "HuggingFaceError"};
-  static const std::vector<Route> all{
+namespace {
+
+using enum Route::Kind;
+
+std::vector<Route> text_routes() {
+  return {
       {"POST",
        "/v1/completions",
        post_completions,
@@ -32,6 +34,12 @@ const std::vector<Route>& routes() {
        kComputes,
        "OpenAI's later name for it",
        {"ResponseRequest", "Response", "ResponseEvent"}},
+  };
+}
+
+std::vector<Route> huggingface_routes() {
+  const RouteSchemas task{"TaskRequest", "GeneratedList", nullptr, "HuggingFaceError"};
+  return {
       {"POST",
        "/",
        post_huggingface,
@@ -57,12 +65,12 @@ const std::vector<Route>& routes() {
        "text-generation-inference's facts of the server",
        {.answer = "Info", .error = "HuggingFaceError"}},
       {"POST", "/pipeline/summarization", post_text_pipeline, kComputes,
-       "As transformers' pipeline", kTask},
+       "As transformers' pipeline", task},
       {"POST", "/pipeline/translation", post_text_pipeline, kComputes, "As transformers' pipeline",
-       kTask},
+       task},
       {"POST", "/pipeline/text2text-generation", post_text_pipeline, kComputes,
-       "As transformers' pipeline", kTask},
-      {"POST", "/pipeline/text-generation", post_text_pipeline, kComputes, "The same", kTask},
+       "As transformers' pipeline", task},
+      {"POST", "/pipeline/text-generation", post_text_pipeline, kComputes, "The same", task},
       {"POST",
        "/pipeline/feature-extraction",
        post_feature_extraction,
@@ -75,6 +83,11 @@ const std::vector<Route>& routes() {
        kMayHear,
        "What is said in a file",
        {"RecognitionRequest", "Recognition", nullptr, "HuggingFaceError"}},
+  };
+}
+
+std::vector<Route> deepl_routes() {
+  return {
       {"POST",
        "/v1/translate",
        post_translate,
@@ -108,6 +121,11 @@ const std::vector<Route>& routes() {
        kAnswers,
        "None: there are no glossaries",
        {.answer = "DeeplGlossaryPairs", .error = "DeeplError"}},
+  };
+}
+
+std::vector<Route> libretranslate_routes() {
+  return {
       {"POST",
        "/translate",
        post_libretranslate,
@@ -140,6 +158,11 @@ const std::vector<Route>& routes() {
        kOpen,
        "What LibreTranslate's clients ask first",
        {.answer = "FrontendSettings", .error = "LibreTranslateError"}},
+  };
+}
+
+std::vector<Route> scoring_routes() {
+  return {
       {"POST",
        "/v1/embeddings",
        post_embeddings,
@@ -164,13 +187,18 @@ const std::vector<Route>& routes() {
        post_rerank,
        kComputes,
        "Cohere's name for it",
-       {"RerankRequest", "Ranking"}},
+       {"RerankRequest", "Ranking", nullptr, "DeeplError"}},
       {"POST",
        "/v1/target_scores",
        post_target_scores,
        kComputes,
        "How likely targets are, given their sources",
        {"TargetScoreRequest", "TargetScores"}},
+  };
+}
+
+std::vector<Route> sound_and_token_routes() {
+  return {
       {"POST",
        "/v1/audio/transcriptions",
        post_transcriptions,
@@ -201,6 +229,11 @@ const std::vector<Route>& routes() {
        kAnswers,
        "The text of token ids",
        {"DetokenizeRequest", "Text"}},
+  };
+}
+
+std::vector<Route> status_routes() {
+  return {
       {"GET", "/v1/models", get_models, kAnswers, "The model's names", {.answer = "Models"}},
       {"GET", "/v1/models/{model}", get_model, kAnswers, "One of them", {.answer = "Model"}},
       {"GET",
@@ -246,6 +279,19 @@ const std::vector<Route>& routes() {
        {.other_types = "text/html"}},
       {"GET", "/favicon.ico", get_icon, kOpen, "The page's icon", {.other_types = "image/svg+xml"}},
   };
+}
+
+}  // namespace
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> all = [] {
+    std::vector<Route> list;
+    for (const auto& some :
+         {text_routes(), huggingface_routes(), deepl_routes(), libretranslate_routes(),
+          scoring_routes(), sound_and_token_routes(), status_routes()})
+      list.insert(list.end(), some.begin(), some.end());
+    return list;
+  }();
   return all;
 }
 

@@ -60,6 +60,7 @@ SpeechRequest parse_recognition(const HttpRequest& request, const AppContext& ap
       throw invalid_request("task", "expected transcribe or translate");
     const bool words =
         fields.contains("return_timestamps") && fields["return_timestamps"] == "word";
+    names.add("return_token_timestamps", "parameters.return_timestamps");
     if (words) fields["return_timestamps"] = fields["return_token_timestamps"] = true;
     const bool times = fields.contains("return_timestamps") && fields["return_timestamps"] == true;
     SpeechRequest r =
@@ -68,7 +69,6 @@ SpeechRequest parse_recognition(const HttpRequest& request, const AppContext& ap
     r.is_huggingface = true;
     r.words = words;
     r.segments = times && !words;
-    names.add("return_token_timestamps", "parameters.return_timestamps");
     names.add(r.names);
     r.names = names;
     return r;

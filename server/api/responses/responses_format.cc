@@ -44,10 +44,11 @@ class ResponseFormat final : public AnswerFormat {
     const Json running = response("in_progress", Json::array());
     Json item = message("in_progress");
     item["content"] = Json::array();
-    return event("response.created", {{"response", running}}) +
-           event("response.in_progress", {{"response", running}}) +
-           event("response.output_item.added", {{"output_index", 0}, {"item", item}}) +
-           event("response.content_part.added", at_part({{"part", part()}}));
+    std::string events = event("response.created", {{"response", running}});
+    events += event("response.in_progress", {{"response", running}});
+    events += event("response.output_item.added", {{"output_index", 0}, {"item", item}});
+    events += event("response.content_part.added", at_part({{"part", part()}}));
+    return events;
   }
 
   std::string event(const Choice& news, const Usage&) override {
@@ -59,11 +60,13 @@ class ResponseFormat final : public AnswerFormat {
 
   std::string end(const Usage& usage) override {
     const Json body = finished(usage);
-    return event("response.output_text.done", at_part({{"text", text_}, {"logprobs", logprobs_}})) +
-           event("response.content_part.done", at_part({{"part", part()}})) +
-           event("response.output_item.done",
-                 {{"output_index", 0}, {"item", body["output"].front()}}) +
-           event(is_cut() ? "response.incomplete" : "response.completed", {{"response", body}});
+    std::string events =
+        event("response.output_text.done", at_part({{"text", text_}, {"logprobs", logprobs_}}));
+    events += event("response.content_part.done", at_part({{"part", part()}}));
+    events +=
+        event("response.output_item.done", {{"output_index", 0}, {"item", body["output"].front()}});
+    events += event(is_cut() ? "response.incomplete" : "response.completed", {{"response", body}});
+    return events;
   }
 
   std::string failure(const proto::Error& error) override {

@@ -42,7 +42,7 @@ TEST(Page, IsOpenAndWhole) {
   for (const char* elsewhere : {"https://", "//cdn", "@import", " src=", "@font-face"})
     EXPECT_EQ(html.find(elsewhere), std::string::npos) << elsewhere;
   EXPECT_EQ(s.ask("HEAD", "/")->status(), 200);
-  EXPECT_EQ(s.ask("POST", "/", "{}")->status(), 405);
+  EXPECT_EQ(s.ask("DELETE", "/", "{}")->status(), 405);
   EXPECT_EQ(s.ask("GET", "/status")->status(), 401) << "what it shows is not open";
 }
 
@@ -88,6 +88,25 @@ TEST(Page, TheBrowserRunsNothingElse) {
   EXPECT_EQ(policy.find("unsafe"), std::string::npos);
   EXPECT_EQ(*page->header("x-content-type-options"), "nosniff");
   EXPECT_EQ(*page->header("referrer-policy"), "no-referrer");
+}
+
+TEST(Page, OfRoutesIsOpenAndWhole) {
+  FakeServer s;
+  s.config.api_keys = {"key"};
+  const auto page = s.ask("GET", "/docs");
+  ASSERT_EQ(page->status(), 200) << "it asks for the key itself";
+  const std::string& html = page->head->body;
+  EXPECT_EQ(html.rfind("<!doctype html>", 0), 0u);
+  for (const char* mark : {"@STYLE@", "@SCRIPT@", "@ROOT@"})
+    EXPECT_EQ(html.find(mark), std::string::npos) << mark;
+  for (const char* elsewhere : {"https://", "//cdn", "@import", " src=", "@font-face", "innerHTML"})
+    EXPECT_EQ(html.find(elsewhere), std::string::npos) << elsewhere;
+  const std::string policy = *page->header("content-security-policy");
+  EXPECT_EQ(between(policy, "script-src ", ";"),
+            "'sha256-" + sha256_base64(between(html, "<script>", "</script>")) + "'");
+  EXPECT_EQ(between(policy, "style-src ", ";"),
+            "'sha256-" + sha256_base64(between(html, "<style>", "</style>")) + "'");
+  EXPECT_EQ(policy.find("unsafe"), std::string::npos);
 }
 
 TEST(Page, HasAnIcon) {
