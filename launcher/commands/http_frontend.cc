@@ -204,6 +204,9 @@ void HttpFrontend::start(const RequestProcessor& processor) {
   context_->pipelines = std::move(uses.pipelines);
   context_->language_pair = std::move(uses.language_pair);
   context_->reads_images = processor.reads_images();
+  const auto& generation = processor.model_config().generation;
+  context_->sets_length =
+      generation.contains("max_length") || generation.contains("max_new_tokens");
   if (const SpeechSettings* speech = processor.speech_settings()) set_speech(*speech, *context_);
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));

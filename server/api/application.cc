@@ -12,6 +12,7 @@
 #include "server/api/api_key.h"
 #include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
+#include "server/api/huggingface/huggingface.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
@@ -29,6 +30,7 @@ class Decorated final : public Exchange {
   void respond(HttpResponse response) override {
     as_deepl_error(request(), response);
     as_libretranslate_error(request(), response);
+    as_huggingface_error(request(), response);
     allow_origin(config_, request(), response);
     inner_->respond(std::move(response));
   }
@@ -45,6 +47,14 @@ class Decorated final : public Exchange {
   std::shared_ptr<Exchange> inner_;
   const ServerConfig& config_;
 };
+
+// Whether the body is a file of sound, or a form with one.
+bool takes_file(const Route& route, const HttpRequest& request, const AppContext& context) {
+  if (route.kind != Route::Kind::kMayHear) return route.hears();
+  const std::string* type = request.header("content-type");
+  const bool json = type != nullptr && type->find("json") != type->npos;
+  return !json && !context.speech_tasks.empty();
+}
 
 bool is_get(const std::string& method) { return method == "GET" || method == "HEAD"; }
 
@@ -92,7 +102,7 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
   }
   if (!route->open() && !route->key_in_body && !has_key(context_.config, request))
     return error_response(401, kWrongKey);
-  if (route->hears() && is_foreign_form(context_.config, request))
+  if (takes_file(*route, request, context_) && is_foreign_form(context_.config, request))
     return error_response(403, "pages of other origins may not send forms (--allowed-origins)");
   if (route->hears() && context_.speech_tasks.empty())
     return error_response(
@@ -106,13 +116,15 @@ Admission Application::admit(const HttpRequest& head) {
   if (admission.refusal) {
     as_deepl_error(head, *admission.refusal);
     as_libretranslate_error(head, *admission.refusal);
+    as_huggingface_error(head, *admission.refusal);
     allow_origin(context_.config, head, *admission.refusal);
   }
   // (DeepL's package and LibreTranslate's ask for languages by GET, with a form.)
   admission.takes_body =
       route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages ||
                            route->handler == get_libretranslate_languages);
-  admission.audio = route != nullptr && route->hears();
+  admission.audio = route != nullptr && takes_file(*route, head, context_);
+  admission.file = admission.audio && !route->hears();
   admission.open = route != nullptr && route->open();
   return admission;
 }
@@ -143,8 +155,9 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
 void Application::answered(const HttpRequest& request, int status, size_t bytes, double seconds,
                            bool complete) {
   const auto known = std::find_if(
-      routes().begin(), routes().end(),
-      [path = path_of_route(request.path)](const Route& r) { return r.matches(path); });
+      routes().begin(), routes().end(), [&, path = path_of_route(request.path)](const Route& r) {
+        return r.matches(path) && (path != "/" || is_get(r.method) == is_get(request.method));
+      });
   context_.metrics.http_answered(std::string(known != routes().end() ? known->path : "other"),
                                  status, seconds);
   if (!context_.config.access_log) return;

@@ -58,6 +58,7 @@ struct AppContext {
   std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
+  bool sets_length = false;  // the model's generation_config.json says how long answers may be
 };
 
 struct Route;

@@ -122,6 +122,12 @@ std::optional<std::string> take_string(nlohmann::json& body, const char* name) {
   return value->get<std::string>();
 }
 
+bool is_token_ids(const nlohmann::json& value) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(),
+                     [](const nlohmann::json& id) { return id.is_number_integer(); });
+}
+
 void refuse_rest(const nlohmann::json& body) {
   if (!body.empty()) throw invalid_request(body.begin().key(), "is not a field of this request");
 }

@@ -24,6 +24,8 @@ std::optional<double> take_number(nlohmann::json& body, const char* name, double
 std::optional<std::string> take_string(nlohmann::json& body, const char* name);
 // The value, whatever it is; nothing if it is absent or null.
 std::optional<nlohmann::json> take(nlohmann::json& body, const char* name);
+// A list of integers that has some.
+bool is_token_ids(const nlohmann::json& value);
 // Throws InputError if unknown fields are left.
 void refuse_rest(const nlohmann::json& body);
 

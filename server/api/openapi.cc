@@ -1,203 +1,93 @@
 #include "server/api/openapi.h"
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 
+#include "base/check.h"
 #include "base/json.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
+#include "server/schema_files.h"
 
 namespace tandem::server {
 namespace {
 
-// Schemas of bodies. Generation parameters besides those named are docs/parameters.md's.
-constexpr const char* kSchemas = R"json({
-  "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "object",
-    "required": ["message", "type", "param", "code"], "properties": {
-      "message": {"type": "string"}, "type": {"type": "string"},
-      "param": {"type": ["string", "null"]}, "code": {"type": "integer"}}}}},
-  "Usage": {"type": "object", "properties": {"prompt_tokens": {"type": "integer"},
-    "completion_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"}}},
-  "GenerationParameters": {"type": "object", "additionalProperties": true, "properties": {
-    "model": {"type": "string"}, "stream": {"type": "boolean", "default": false},
-    "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"},
-      "continuous_usage_stats": {"type": "boolean"}}},
-    "max_tokens": {"type": "integer", "minimum": 1}, "n": {"type": "integer", "minimum": 1},
-    "temperature": {"type": "number", "minimum": 0}, "top_p": {"type": "number"},
-    "top_k": {"type": "integer"}, "num_beams": {"type": "integer", "minimum": 1},
-    "length_penalty": {"type": "number"}, "no_repeat_ngram_size": {"type": "integer"},
-    "seed": {"type": "integer"}, "stop": {"oneOf": [{"type": "string"},
-      {"type": "array", "items": {"type": "string"}}]},
-    "src_lang": {"description": "language of the source, by HuggingFace's name (also: source_lang)",
-      "type": "string"},
-    "tgt_lang": {"description": "language of the output (also: target_lang)", "type": "string"},
-    "task": {"description": "one of the model's task_specific_params", "type": "string"},
-    "split": {"description": "computes a long text in parts", "default": "none",
-      "enum": ["auto", "sentences", "paragraphs", "none"]},
-    "merge": {"enum": ["join", "summary"], "default": "join"},
-    "decoder_prompt": {"oneOf": [{"type": "string"},
-      {"type": "array", "items": {"type": "integer"}}]},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0},
-    "logit_bias": {"description": "token id to -100 … 100", "type": "object",
-      "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
-    "bad_words": {"description": "texts that are not generated", "type": "array",
-      "items": {"type": "string"}},
-    "bad_words_ids": {"description": "the same as token ids", "type": "array",
-      "items": {"type": "array", "items": {"type": "integer"}}},
-    "allowed_token_ids": {"description": "nothing else is generated", "type": "array",
-      "items": {"type": "integer"}, "minItems": 1},
-    "prompt_logprobs": {"description": "of the decoder's prompt, and the k most likely tokens",
-      "type": ["integer", "null"], "minimum": 0, "maximum": 100},
-    "add_special_tokens": {"description": "around texts", "type": "boolean", "default": true},
-    "cache_salt": {"description": "what is cached is shared with requests of the same salt",
-      "type": "string", "minLength": 1},
-    "global_attention": {"description": "of a model that has it: positions of the encoder's tokens",
-      "type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
-    "request_id": {"description": "the answer's id ends with it, unless there is an x-request-id",
-      "type": "string"},
-    "return_tokens_as_token_ids": {"description": "token_id:5 for a token's text in logprobs",
-      "type": "boolean"},
-    "return_token_ids": {"type": "boolean"}}},
-  "CompletionRequest": {"allOf": [{"$ref": "#/components/schemas/GenerationParameters"},
-    {"type": "object", "required": ["prompt"], "properties": {
-      "prompt": {"description": "the encoder's input: a text, token ids, or a list of either",
-        "oneOf": [{"type": "string"}, {"type": "array"}]},
-      "echo": {"type": "boolean"}, "logprobs": {"type": ["integer", "null"]}}}]},
-  "ChatCompletionRequest": {"allOf": [{"$ref": "#/components/schemas/GenerationParameters"},
-    {"type": "object", "required": ["messages"], "properties": {
-      "messages": {"type": "array", "items": {"type": "object", "required": ["role", "content"],
-        "properties": {"role": {"enum": ["system", "developer", "user", "assistant"]},
-          "content": {"oneOf": [{"type": "string"}, {"type": "array"}]}}}},
-      "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer"}}}]},
-  "TranslationRequest": {"type": "object", "required": ["text"], "properties": {
-    "model": {"type": "string"},
-    "text": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-    "source_lang": {"description": "of the texts, by HuggingFace's name or a language's code",
-      "type": "string"},
-    "target_lang": {"description": "of the translations", "type": "string"},
-    "task": {"description": "one of the model's task_specific_params", "type": "string"},
-    "num_beams": {"type": "integer", "minimum": 1},
-    "max_new_tokens": {"type": "integer", "minimum": 1},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
-    "model": {"type": "string"},
-    "input": {"description": "a text, token ids, or a list of either",
-      "oneOf": [{"type": "string"}, {"type": "array"}]},
-    "encoding_format": {"enum": ["float", "base64"], "default": "float"},
-    "dimensions": {"description": "none but the model's own", "type": "integer"},
-    "user": {"type": "string"},
-    "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
-    "normalize": {"type": "boolean", "default": true},
-    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
-    "add_special_tokens": {"type": "boolean", "default": true},
-    "global_attention": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
-    "src_lang": {"type": "string"}, "task": {"type": "string"},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
-    "model": {"type": "string"},
-    "text_1": {"description": "one text for all of text_2, or one for each (also: queries, data_1)",
-      "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-    "text_2": {"description": "texts (also: documents, items, data_2)",
-      "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-    "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
-    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
-    "add_special_tokens": {"type": "boolean", "default": true},
-    "global_attention": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
-    "src_lang": {"type": "string"}, "task": {"type": "string"},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "TargetScoreRequest": {"type": "object", "required": ["prompt", "target"], "properties": {
-    "model": {"type": "string"},
-    "prompt": {"description": "the source, or one for each target", "oneOf": [{"type": "string"},
-      {"type": "array", "items": {"type": "string"}}]},
-    "target": {"description": "targets", "oneOf": [{"type": "string"},
-      {"type": "array", "items": {"type": "string"}}]},
-    "append_eos": {"type": "boolean", "default": true},
-    "src_lang": {"type": "string"}, "tgt_lang": {"type": "string"}, "task": {"type": "string"},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "ClassificationRequest": {"type": "object", "required": ["input"], "properties": {
-    "model": {"type": "string"},
-    "input": {"description": "a text, {text, text_pair}, token ids, or a list of these",
-      "oneOf": [{"type": "string"}, {"type": "array"}, {"type": "object"}]},
-    "use_activation": {"description": "probabilities; false: logits", "type": "boolean",
-      "default": true},
-    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
-    "add_special_tokens": {"type": "boolean", "default": true},
-    "user": {"type": "string"},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "PredictRequest": {"type": "object", "required": ["inputs"], "properties": {
-    "model": {"type": "string"},
-    "inputs": {"description": "a text, a pair [text, text], or a list of [text] and [text, text]",
-      "oneOf": [{"type": "string"}, {"type": "array"}]},
-    "raw_scores": {"description": "logits", "type": "boolean", "default": false},
-    "truncate": {"type": "boolean", "default": false},
-    "truncation_direction": {"enum": ["Right"]},
-    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "SpeechRequest": {"type": "object", "required": ["file"], "additionalProperties": true,
-    "properties": {
-    "file": {"description": "WAV, FLAC, Ogg, MP3, AIFF, …", "type": "string", "format": "binary"},
-    "model": {"type": "string"},
-    "language": {"description": "what is spoken, as de or german; otherwise it is found out",
-      "type": "string"},
-    "prompt": {"description": "said before, as text: names, a style", "type": "string"},
-    "response_format": {"enum": ["json", "text", "srt", "verbose_json", "vtt"], "default": "json"},
-    "timestamp_granularities[]": {"type": "array", "items": {"enum": ["segment", "word"]}},
-    "temperature": {"type": "number", "minimum": 0},
-    "stream": {"type": "boolean", "default": false},
-    "max_completion_tokens": {"description": "of a window of sound", "type": "integer",
-      "minimum": 1},
-    "seed": {"type": "integer"}, "priority": {"type": "integer"},
-    "timeout": {"type": "number", "exclusiveMinimum": 0}}},
-  "TokenizeRequest": {"type": "object", "required": ["prompt"], "properties": {
-    "prompt": {"type": "string"}, "add_special_tokens": {"type": "boolean", "default": true},
-    "src_lang": {"description": "language of the text", "type": "string"},
-    "return_token_strs": {"type": "boolean", "default": false}}},
-  "DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
-    "tokens": {"type": "array", "items": {"type": "integer"}},
-    "skip_special_tokens": {"type": "boolean", "default": false}}}
-})json";
-
-const char* body_of(std::string_view path) {
-  if (path == "/v1/completions") return "CompletionRequest";
-  if (path == "/v1/chat/completions") return "ChatCompletionRequest";
-  if (path == "/v1/translate" || path == "/v2/translate") return "TranslationRequest";
-  if (path == "/v1/embeddings") return "EmbeddingRequest";
-  if (path == "/score" || path == "/v1/score") return "ScoreRequest";
-  if (path == "/classify" || path == "/v1/classify") return "ClassificationRequest";
-  if (path == "/predict") return "PredictRequest";
-  if (path == "/v1/target_scores") return "TargetScoreRequest";
-  if (path == "/tokenize") return "TokenizeRequest";
-  if (path == "/detokenize") return "DetokenizeRequest";
-  return nullptr;
+Json all_schemas() {
+  Json all = Json::object();
+  for (const std::string_view file :
+       {schemas::common_json, schemas::generation_json, schemas::responses_json,
+        schemas::huggingface_json, schemas::translation_json, schemas::scoring_json,
+        schemas::speech_json, schemas::tokens_json, schemas::status_json}) {
+    const Json some = Json::parse(file);
+    for (const auto& [name, schema] : some.items()) {
+      TANDEM_CHECK(!all.contains(name), "two schemas have a name");
+      all[name] = schema;
+    }
+  }
+  return all;
 }
 
-Json content(const Json& schema, const char* type = "application/json") {
-  return {{type, {{"schema", schema}}}};
+Json schema_of(const char* name) {
+  return {{"schema", {{"$ref", std::string("#/components/schemas/") + name}}}};
 }
-Json reference(const std::string& name) { return {{"$ref", "#/components/schemas/" + name}}; }
+
+// Of bytes and texts that have no structure.
+Json plain_schema() { return {{"schema", {{"type", "string"}}}}; }
+
+Json request_body(const Route& route) {
+  Json content = Json::object();
+  if (route.hears()) {
+    content["multipart/form-data"] = schema_of(route.schemas.request);
+  } else {
+    content["application/json"] = schema_of(route.schemas.request);
+    if (route.schemas.form)
+      content["application/x-www-form-urlencoded"] = schema_of(route.schemas.request);
+    if (route.kind == Route::Kind::kMayHear) content["application/octet-stream"] = plain_schema();
+  }
+  return {{"required", true}, {"content", content}};
+}
+
+Json answers(const Route& route) {
+  Json content = Json::object();
+  if (route.schemas.answer != nullptr)
+    content["application/json"] = schema_of(route.schemas.answer);
+  // OpenAPI 3.1 has no schema of streams: this one is of the data of each event.
+  if (route.schemas.event != nullptr) content["text/event-stream"] = schema_of(route.schemas.event);
+  std::string_view types = route.schemas.other_types;
+  while (!types.empty()) {
+    const size_t end = std::min(types.find(' '), types.size());
+    content[std::string(types.substr(0, end))] = plain_schema();
+    types.remove_prefix(std::min(end + 1, types.size()));
+  }
+  return {{"200", {{"description", "OK"}, {"content", content}}},
+          {"default",
+           {{"description", "an error"},
+            {"content", {{"application/json", schema_of(route.schemas.error)}}}}}};
+}
+
+Json operation_of(const Route& route) {
+  Json operation = {{"summary", route.summary}};
+  if (route.schemas.request != nullptr) operation["requestBody"] = request_body(route);
+  operation["responses"] = answers(route);
+  if (route.open()) operation["security"] = Json::array();
+  if (const size_t brace = route.path.find('{'); brace != route.path.npos)
+    operation["parameters"] =
+        Json::array({{{"name", route.path.substr(brace + 1, route.path.size() - brace - 2)},
+                      {"in", "path"},
+                      {"required", true},
+                      {"schema", {{"type", "string"}}}}});
+  return operation;
+}
 
 }  // namespace
 
 std::string openapi_document(const std::string& version, const std::string& root) {
+  static const Json schemas = all_schemas();
   Json paths = Json::object();
-  for (const Route& route : routes()) {
-    Json operation = {{"summary", route.summary}};
-    if (route.hears())
-      operation["requestBody"] = {
-          {"required", true},
-          {"content", content(reference("SpeechRequest"), "multipart/form-data")}};
-    else if (const char* body = body_of(route.path))
-      operation["requestBody"] = {{"required", true}, {"content", content(reference(body))}};
-    operation["responses"] = {
-        {"200", {{"description", "OK"}}},
-        {"default", {{"description", "an error"}, {"content", content(reference("Error"))}}}};
-    if (route.open()) operation["security"] = Json::array();
-    if (const size_t brace = route.path.find('{'); brace != route.path.npos)
-      operation["parameters"] =
-          Json::array({{{"name", route.path.substr(brace + 1, route.path.size() - brace - 2)},
-                        {"in", "path"},
-                        {"required", true},
-                        {"schema", {{"type", "string"}}}}});
-    paths[std::string(route.path)][std::string(route.method) == "GET" ? "get" : "post"] = operation;
-  }
+  for (const Route& route : routes())
+    paths[std::string(route.path)][std::string(route.method) == "GET" ? "get" : "post"] =
+        operation_of(route);
   Json document = {{"openapi", "3.1.0"},
                    {"info", {{"title", "Tandem"}, {"version", version}}},
                    {"servers", Json::array({{{"url", root.empty() ? "/" : root}}})},
@@ -205,7 +95,7 @@ std::string openapi_document(const std::string& version, const std::string& root
                    {"paths", paths},
                    {"components",
                     {{"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}},
-                     {"schemas", Json::parse(kSchemas)}}}};
+                     {"schemas", schemas}}}};
   return dump_ordered_line(document);
 }
 

@@ -1,4 +1,5 @@
-// The interface as an OpenAPI 3.1 document.
+// The interface as an OpenAPI 3.1 document: the table of routes, with the schemas of
+// server/api/schemas.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The page at "/" and its files, server/page's. The browser runs only scripts and styles of this
-// server, and talks to no other.
+// The pages at "/" and "/docs" and their files, server/page's. The browser runs only scripts and
+// styles of this server, and talks to no other.
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
@@ -28,6 +28,8 @@ const auto& page_files() {
       {"api.js", page::api_js, kScript},
       {"app.js", page::app_js, kScript},
       {"capture.js", page::capture_js, kScript},
+      {"docs.css", page::docs_css, kStyle},
+      {"docs.js", page::docs_js, kScript},
       {"dom.js", page::dom_js, kScript},
       {"engine.css", page::engine_css, kStyle},
       {"engine.js", page::engine_js, kScript},
@@ -75,9 +77,9 @@ void replace_all(std::string& text, std::string_view mark, std::string_view by) 
 }
 
 // root: --root-path, fit for a URL.
-HttpResponse make_page(const std::string& root) {
+HttpResponse make_page(std::string_view html, const std::string& root) {
   HttpResponse response{.content_type = "text/html; charset=utf-8"};
-  response.body = page::index_html;
+  response.body = html;
   replace_all(response.body, kRootMark, root);
   replace_all(response.body, kStampMark, stamp());
   response.headers = {{"content-security-policy",
@@ -93,7 +95,12 @@ HttpResponse make_page(const std::string& root) {
 }  // namespace
 
 void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  static const HttpResponse page = make_page(app.config.root_path);
+  static const HttpResponse page = make_page(page::index_html, app.config.root_path);
+  exchange->respond(page);
+}
+
+void get_docs(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  static const HttpResponse page = make_page(page::docs_html, app.config.root_path);
   exchange->respond(page);
 }
 

@@ -14,6 +14,16 @@ namespace tandem::server {
 // Answers, now or later. An InputError becomes an error answer.
 using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
+// Names of schemas (schemas/*.json) for the OpenAPI document; null: there is no such thing.
+struct RouteSchemas {
+  const char* request = nullptr;  // of the body
+  const char* answer = nullptr;   // of an answer that is JSON
+  const char* event = nullptr;    // of the data of a stream's events
+  const char* error = "Error";
+  const char* other_types = "";  // of answers that are not JSON: "text/plain text/vtt"
+  bool form = false;             // the body may be application/x-www-form-urlencoded
+};
+
 struct Route {
   const char* method;
   std::string_view path;  // a last part in braces is any text, slashes included
@@ -23,14 +33,16 @@ struct Route {
     kAnswers,   // this process knows the answer
     kComputes,  // the engine has work with it
     kHears,     // the same, with a form that has a file of sound
+    kMayHear,   // of a speech model: the file itself, such a form, or JSON; else JSON
   };
   Kind kind;
   const char* summary;
+  RouteSchemas schemas;
   bool key_in_body = false;  // the handler checks it (require_key()), a header's or the body's
 
   bool open() const { return kind == Kind::kOpen; }
   bool hears() const { return kind == Kind::kHears; }
-  bool computes() const { return kind == Kind::kComputes || hears(); }
+  bool computes() const { return kind == Kind::kComputes || kind == Kind::kMayHear || hears(); }
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
@@ -43,6 +55,16 @@ void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// responses/responses_routes.cc
+void post_responses(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// huggingface/huggingface_routes.cc, huggingface/huggingface_features.cc
+void post_huggingface(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_generate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_generate_stream(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_text_pipeline(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_speech_pipeline(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_feature_extraction(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_info(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // deepl/deepl_routes.cc
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
@@ -80,5 +102,6 @@ void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_page_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_icon(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_docs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace tandem::server

@@ -43,7 +43,8 @@ std::optional<HttpResponse> RequestGate::refusal(RequestReader& reader, const Ht
     return *length > places.disk->all() ? too_large({places.disk->all(), "--max-upload-disk"})
                                         : no_disk(*places.disk);
   try {
-    body = std::make_unique<RequestBody>(request, admission.audio, bound, places, length);
+    body = std::make_unique<RequestBody>(request, admission.audio, bound, places, length,
+                                         admission.file);
   } catch (BodyRefused& refused) {
     return refused.take_answer();
   }

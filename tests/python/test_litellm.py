@@ -80,3 +80,13 @@ def test_sound(tmp_path_factory):
         assert verbose.duration == 2 and verbose.language == "german"
     finally:
         assert server.stop() == 0, server.log()
+
+
+@pytest.mark.parametrize("provider, path", [("cohere", "/v2/rerank"), ("jina_ai", "/v1/rerank"), ("hosted_vllm", ""),
+                                            ("infinity", ""), ("huggingface", "")])
+def test_rankings(server, texts, provider, path):
+    documents = [texts[1], texts[0], texts[2]]
+    answer = litellm.rerank(model=provider + "/demo-model", query=texts[0], documents=documents, top_n=2,
+                            api_base=server.url + path, api_key="none")
+    assert [one["index"] for one in answer.results][0] == 1, "the text itself is the likest"
+    assert len(answer.results) == 2 and abs(answer.results[0]["relevance_score"] - 1) < 1e-5

@@ -3,6 +3,7 @@
 #include "base/code_points.h"
 #include "base/json.h"
 #include "runtime/request/request_json.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {
@@ -30,6 +31,11 @@ Json prompt_logprobs_json(const std::vector<proto::TokenLogprobs>& logprobs) {
 
 }  // namespace
 
+Json token_json(const proto::TokenLogprob& token, const std::string& text) {
+  return {
+      {"token", text}, {"logprob", token.logprob()}, {"bytes", bytes_of(token.decoded_token())}};
+}
+
 Json GenerationFormat::envelope(const char* object) const {
   Json body = {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
   body["system_fingerprint"] = fingerprint_;
@@ -39,10 +45,6 @@ Json GenerationFormat::envelope(const char* object) const {
 
 std::string GenerationFormat::text_of(const proto::TokenLogprob& t) const {
   return request_.tokens_as_ids ? "token_id:" + std::to_string(t.token_id()) : t.decoded_token();
-}
-
-Json GenerationFormat::chat_token(const proto::TokenLogprob& t) const {
-  return {{"token", text_of(t)}, {"logprob", t.logprob()}, {"bytes", bytes_of(t.decoded_token())}};
 }
 
 // As OpenAI's completions: the most likely tokens, and the chosen one in any case. Two tokens may
@@ -61,12 +63,8 @@ Json GenerationFormat::logprobs(const Choice& choice) const {
   if (!request_.logprobs) return {};
   if (request_.endpoint == Endpoint::kChat) {
     Json content = Json::array();
-    for (const proto::TokenLogprobs& t : choice.logprobs) {
-      Json token = chat_token(t.top(0));
-      token["top_logprobs"] = Json::array();
-      for (int i = 1; i < t.top_size(); ++i) token["top_logprobs"].push_back(chat_token(t.top(i)));
-      content.push_back(std::move(token));
-    }
+    for (const proto::TokenLogprobs& t : choice.logprobs)
+      content.push_back(token_with_top_json(t, [this](const auto& one) { return text_of(one); }));
     return {{"content", content}, {"refusal", nullptr}};
   }
   Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
@@ -136,7 +134,7 @@ std::string GenerationFormat::translations(const std::vector<Choice>& choices,
 }
 
 std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage,
-                                    const std::vector<std::string>& warnings) const {
+                                    const std::vector<std::string>& warnings) {
   if (request_.endpoint == Endpoint::kTranslate) return translations(choices, usage);
   if (request_.endpoint == Endpoint::kLibreTranslate) {
     std::vector<std::string> texts;
@@ -180,13 +178,26 @@ std::string GenerationFormat::first_event(const Choice& first, const Usage& usag
                first.prompt_token_ids);
 }
 
-std::string GenerationFormat::event(const Choice& news, const Usage& usage) const {
+std::string GenerationFormat::begin(const std::vector<Choice>& choices, const Usage& usage) {
+  if (request_.endpoint != Endpoint::kChat) return {};
+  // It has no token yet; the first chunk's have been counted already.
+  const Usage prompt{.prompt_tokens = usage.prompt_tokens, .completion_tokens = 0};
+  std::string events;
+  for (const Choice& choice : choices) events += first_event(choice, prompt);
+  return events;
+}
+
+std::string GenerationFormat::event(const Choice& news, const Usage& usage) {
   return chunk(Json::array({choice_body(news, false)}),
                request_.continuous_usage ? &usage : nullptr);
 }
 
-std::string GenerationFormat::usage_event(const Usage& usage) const {
-  return chunk(Json::array(), &usage);
+std::string GenerationFormat::end(const Usage& usage) {
+  return (request_.include_usage ? chunk(Json::array(), &usage) : "") + frame("[DONE]");
+}
+
+std::string GenerationFormat::failure(const proto::Error& error) {
+  return frame(error_body(error)) + frame("[DONE]");
 }
 
 }  // namespace tandem::server

@@ -7,32 +7,13 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
+#include "server/api/generation/answer_format.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 
 namespace tandem::server {
 
-// A sequence of the answer, or what a chunk adds to it.
-struct Choice {
-  int index = 0;
-  std::string text;
-  std::vector<int32_t> token_ids;
-  std::vector<proto::TokenLogprobs> logprobs;
-  // Characters (Unicode code points), as OpenAI and vLLM count them.
-  size_t text_offset = 0;  // in the whole, of the text of the first of token_ids
-  size_t news_length = 0;  // of `text`: without an echo in front
-  const std::vector<proto::TokenLogprobs>* prompt_logprobs = nullptr;  // if asked for; of a whole
-  // If asked for: of the encoder's input. Of a stream, in the first chunk of the sequence.
-  const std::vector<int32_t>* prompt_token_ids = nullptr;
-  std::optional<double> score, cumulative_logprob;
-  std::string finish_reason, stop_reason;
-};
-
-struct Usage {
-  int prompt_tokens = 0, completion_tokens = 0;
-};
-
-class GenerationFormat {
+class GenerationFormat final : public AnswerFormat {
  public:
   // fingerprint: of what computes, for OpenAI's system_fingerprint.
   GenerationFormat(const GenerationRequest& request, std::string id, std::time_t created,
@@ -42,13 +23,12 @@ class GenerationFormat {
         created_(created),
         fingerprint_(std::move(fingerprint)) {}
 
-  // warnings: of all prompts, what is to be known of the answer (a summary of summaries).
   std::string whole(const std::vector<Choice>& choices, const Usage& usage,
-                    const std::vector<std::string>& warnings) const;
-  // Events of a stream, framed.
-  std::string first_event(const Choice& choice, const Usage& usage) const;  // chat: the role
-  std::string event(const Choice& news, const Usage& usage) const;
-  std::string usage_event(const Usage& usage) const;
+                    const std::vector<std::string>& warnings) override;
+  std::string begin(const std::vector<Choice>& choices, const Usage& usage) override;
+  std::string event(const Choice& news, const Usage& usage) override;
+  std::string end(const Usage& usage) override;
+  std::string failure(const proto::Error& error) override;
   static std::string frame(const std::string& data) { return "data: " + data + "\n\n"; }
 
  private:
@@ -57,9 +37,9 @@ class GenerationFormat {
   Json envelope(const char* object) const;
   Json top_of(const proto::TokenLogprobs& t) const;
   Json logprobs(const Choice& choice) const;
-  Json chat_token(const proto::TokenLogprob& t) const;
   std::string text_of(const proto::TokenLogprob& t) const;
   Json choice_body(const Choice& choice, bool whole) const;
+  std::string first_event(const Choice& choice, const Usage& usage) const;  // chat: the role
   std::string chunk(Json choices, const Usage* usage,
                     const std::vector<int32_t>* prompt_token_ids = nullptr) const;
 
@@ -68,5 +48,17 @@ class GenerationFormat {
   std::time_t created_;
   std::string fingerprint_;
 };
+
+// A token of a chat's log-probabilities: {"token", "logprob", "bytes"}. text: what stands for it.
+Json token_json(const proto::TokenLogprob& token, const std::string& text);
+// The chosen token with its `top_logprobs`. text_of(token): what stands for one.
+template <class TextOf>
+Json token_with_top_json(const proto::TokenLogprobs& t, const TextOf& text_of) {
+  Json token = token_json(t.top(0), text_of(t.top(0)));
+  token["top_logprobs"] = Json::array();
+  for (int i = 1; i < t.top_size(); ++i)
+    token["top_logprobs"].push_back(token_json(t.top(i), text_of(t.top(i))));
+  return token;
+}
 
 }  // namespace tandem::server

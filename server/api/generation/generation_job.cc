@@ -5,7 +5,7 @@
 #include "base/code_points.h"
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
-#include "server/http/errors.h"
+#include "server/api/generation/generation_format.h"
 
 namespace tandem::server {
 namespace {
@@ -26,18 +26,20 @@ int64_t most_tokens(const proto::GenerationOptions& options) {
   return options.has_max_new_tokens() ? options.max_new_tokens() : options.max_length();
 }
 
-std::string answer_id(const GenerationRequest& request, const std::string& id) {
-  return (request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-") + id;
-}
-
 }  // namespace
 
+std::unique_ptr<AnswerFormat> openai_format(const AppContext& app, const GenerationRequest& request,
+                                            const std::string& id) {
+  const char* prefix = request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-";
+  return std::make_unique<GenerationFormat>(request, prefix + id, std::time(nullptr),
+                                            "tandem-" + app.version);
+}
+
 GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange,
-                             GenerationRequest request)
+                             GenerationRequest request, const MakeFormat& make_format)
     : EngineJob(app, std::move(exchange)),
       request_(std::move(request)),
-      format_(request_, answer_id(request_, request_id_of(request_, exchange_->request())),
-              std::time(nullptr), "tandem-" + app.version),
+      format_(make_format(app, request_, request_id_of(request_, exchange_->request()))),
       parts_(request_.prompts.size()),
       choices_(request_.prompts.size() * static_cast<size_t>(request_.sequences)) {
   names_ = request_.names;
@@ -80,6 +82,9 @@ void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk
     usage_.prompt_tokens += part.prompt_tokens;
     const auto& ids = chunk.inputs().encoder_prompt_token_ids();
     if (request_.return_token_ids) part.prompt_token_ids.assign(ids.begin(), ids.end());
+    const auto& decoder_ids = chunk.inputs().prompt_token_ids();
+    if (request_.prompt_logprobs)
+      part.decoder_prompt_token_ids.assign(decoder_ids.begin(), decoder_ids.end());
   }
   int tokens = 0;
   part.lengths.resize(static_cast<size_t>(request_.sequences));
@@ -116,7 +121,7 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   if (!request_.stream) return;
   // Tokens that are no text yet are news too: clients measure by them.
   if (choice.text.empty() && choice.token_ids.empty() && choice.finish_reason.empty()) return;
-  exchange_->write(format_.event(choice, usage_));
+  write(format_->event(choice, usage_));
   choice.text_offset += choice.news_length;
   choice.news_length = 0;
   choice.text.clear();
@@ -130,10 +135,11 @@ void GenerationJob::begin_stream() {
   streaming_ = true;
   exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
                            .headers = {{"x-accel-buffering", "no"}}});
-  if (request_.endpoint != Endpoint::kChat) return;
-  // It has no token yet; the first chunk's have been counted already.
-  const Usage usage{.prompt_tokens = usage_.prompt_tokens, .completion_tokens = 0};
-  for (const Choice& choice : choices_) exchange_->write(format_.first_event(choice, usage));
+  write(format_->begin(choices_, usage_));
+}
+
+void GenerationJob::write(std::string events) {
+  if (!events.empty()) exchange_->write(std::move(events));
 }
 
 void GenerationJob::count_end(const PromptProgress& part, const proto::RequestChunk& chunk) {
@@ -156,19 +162,20 @@ void GenerationJob::count_end(const PromptProgress& part, const proto::RequestCh
 
 void GenerationJob::fail(const proto::Error& error) {
   if (!streaming_) return EngineJob::fail(error);
-  exchange_->write(GenerationFormat::frame(error_body(error)));
-  exchange_->write(GenerationFormat::frame("[DONE]"));
+  write(format_->failure(error));
   exchange_->end();
 }
 
 void GenerationJob::finish() {
   if (request_.prompt_logprobs)
-    for (size_t i = 0; i < choices_.size(); ++i)
-      choices_[i].prompt_logprobs = &parts_[i / request_.sequences].prompt_logprobs;
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      const PromptProgress& part = parts_[i / request_.sequences];
+      choices_[i].prompt_logprobs = &part.prompt_logprobs;
+      choices_[i].decoder_prompt_token_ids = &part.decoder_prompt_token_ids;
+    }
   if (!request_.stream)
-    return exchange_->respond({.body = format_.whole(choices_, usage_, warnings_)});
-  if (request_.include_usage) exchange_->write(format_.usage_event(usage_));
-  exchange_->write(GenerationFormat::frame("[DONE]"));
+    return exchange_->respond({.body = format_->whole(choices_, usage_, warnings_)});
+  write(format_->end(usage_));
   exchange_->end();
 }
 

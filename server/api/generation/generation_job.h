@@ -3,20 +3,28 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "server/api/engine_job.h"
-#include "server/api/generation/generation_format.h"
+#include "server/api/generation/answer_format.h"
 #include "server/api/generation/generation_request.h"
 #include "server/http/http.h"
 
 namespace tandem::server {
 
+// Makes the format of an answer. The request outlives it; id: the answer's, without a prefix.
+using MakeFormat = std::function<std::unique_ptr<AnswerFormat>(
+    const AppContext& app, const GenerationRequest& request, const std::string& id)>;
+std::unique_ptr<AnswerFormat> openai_format(const AppContext& app, const GenerationRequest& request,
+                                            const std::string& id);
+
 class GenerationJob final : public EngineJob {
  public:
-  GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange, GenerationRequest request);
+  GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange, GenerationRequest request,
+                const MakeFormat& make_format = openai_format);
   void start();
 
  private:
@@ -27,23 +35,22 @@ class GenerationJob final : public EngineJob {
     Clock::time_point last_token;
     double first_token = -1;  // seconds since the arrival; -1: none yet
     std::vector<proto::TokenLogprobs> prompt_logprobs;
-    std::vector<int32_t> prompt_token_ids;  // if asked for
+    std::vector<int32_t> prompt_token_ids;          // if asked for
+    std::vector<int32_t> decoder_prompt_token_ids;  // the same
   };
 
   void on_chunk(size_t part, const proto::RequestChunk& chunk) override;
   void fail(const proto::Error& error) override;
   void finish() override;
-  std::string list_field() const override {
-    if (request_.endpoint == Endpoint::kLibreTranslate) return "q";
-    return request_.endpoint == Endpoint::kTranslate ? "text" : "prompt";
-  }
+  std::string list_field() const override { return request_.list_field; }
   void take(size_t part, const proto::CompletionChunk& news);
   void count_tokens(PromptProgress& part, const proto::RequestChunk& chunk);
   void count_end(const PromptProgress& part, const proto::RequestChunk& chunk);
   void begin_stream();
+  void write(std::string events);
 
   const GenerationRequest request_;
-  const GenerationFormat format_;
+  const std::unique_ptr<AnswerFormat> format_;
   const Clock::time_point begun_ = Clock::now();
   std::vector<PromptProgress> parts_;
   std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent

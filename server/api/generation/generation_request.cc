@@ -210,8 +210,9 @@ InputError unknown_model(const ServerConfig& config, const std::string& name) {
 }
 
 std::string check_model(const ServerConfig& config, nlohmann::json& body) {
+  // huggingface_hub says "dummy" where its user gave a server's address in place of a model.
   const auto model = take_string(body, "model");
-  if (!model || model->empty()) return config.model_names.front();
+  if (!model || model->empty() || *model == "dummy") return config.model_names.front();
   const auto has_name = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), *model) != names.end();
   };
@@ -273,6 +274,7 @@ GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& con
                                     const LanguageSet& languages) {
   GenerationRequest r;
   r.endpoint = Endpoint::kTranslate;
+  r.list_field = "text";
   r.deepl = take_deepl_options(body);
   take_common(body, config, r);
   if (r.stream) throw not_supported("stream", "translations come whole");

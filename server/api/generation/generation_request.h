@@ -35,9 +35,10 @@ struct GenerationRequest {
   bool tokens_as_ids = false;  // in logprobs, "token_id:5" for a token's text
   bool logprobs = false, prompt_logprobs = false;
   int32_t priority = 0;
-  double timeout = 0;      // seconds; 0: none
-  std::string request_id;  // empty: the connection's
-  FieldNames names;        // that the client used
+  double timeout = 0;                 // seconds; 0: none
+  std::string request_id;             // empty: the connection's
+  FieldNames names;                   // that the client used
+  std::string list_field = "prompt";  // that has the prompts
   // Of a translation:
   std::string source_language;     // empty: texts have none
   std::vector<size_t> characters;  // of each text

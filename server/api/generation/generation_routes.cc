@@ -63,6 +63,7 @@ void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& excha
   names.add(request.names);
   request.names = names;
   request.endpoint = Endpoint::kLibreTranslate;
+  request.list_field = "q";
   request.libretranslate = std::move(options);
   for (const size_t characters : request.characters) app.characters_translated += characters;
   std::make_shared<GenerationJob>(app, exchange, std::move(request))->start();

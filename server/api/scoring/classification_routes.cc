@@ -119,12 +119,6 @@ class ClassificationJob final : public EngineJob {
   std::vector<ClassifiedText> parts_;
 };
 
-bool is_token_ids(const nlohmann::json& value) {
-  return value.is_array() && !value.empty() &&
-         std::all_of(value.begin(), value.end(),
-                     [](const nlohmann::json& id) { return id.is_number_integer(); });
-}
-
 void check_count(const nlohmann::json& list, const char* field, const ServerConfig& config) {
   if (list.empty()) throw invalid_request(field, "the list is empty");
   if (list.size() > static_cast<size_t>(config.max_prompts))

@@ -13,6 +13,7 @@
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
+#include "server/api/scoring/embeddings.h"
 
 namespace tandem::server {
 namespace {
@@ -22,18 +23,14 @@ struct EmbeddingRequest {
   std::vector<nlohmann::json> inputs;  // each a text, or token ids
   bool is_list = false;                // of inputs; otherwise there is one
   bool base64 = false;
+  std::string name = "input";  // of the field
+  bool bare = false;           // the answer is the vectors alone
 
   // For messages: the field of an input.
   std::string field_of(size_t i) const {
-    return is_list ? "input[" + std::to_string(i) + "]" : "input";
+    return is_list ? name + "[" + std::to_string(i) + "]" : name;
   }
 };
-
-bool is_token_ids(const nlohmann::json& value) {
-  return value.is_array() && !value.empty() &&
-         std::all_of(value.begin(), value.end(),
-                     [](const nlohmann::json& id) { return id.is_number_integer(); });
-}
 
 // Sets inputs and is_list.
 void set_inputs(nlohmann::json input, int most, EmbeddingRequest& r) {
@@ -42,16 +39,15 @@ void set_inputs(nlohmann::json input, int most, EmbeddingRequest& r) {
     return;
   }
   const char* expected = "expected a text, token ids, or a list of either";
-  if (!input.is_array()) throw invalid_request("input", expected);
-  if (input.empty()) throw invalid_request("input", "the list is empty");
+  if (!input.is_array()) throw invalid_request(r.name, expected);
+  if (input.empty()) throw invalid_request(r.name, "the list is empty");
   if (input.size() > static_cast<size_t>(most))
-    throw invalid_request("input", std::to_string(input.size()) + " inputs; at most " +
-                                       std::to_string(most) + " fit a request");
+    throw invalid_request(r.name, std::to_string(input.size()) + " inputs; at most " +
+                                      std::to_string(most) + " fit a request");
   r.is_list = true;
   for (nlohmann::json& one : input) {
     if (!one.is_string() && !is_token_ids(one))
-      throw invalid_request("input[" + std::to_string(r.inputs.size()) + "]",
-                            "expected a text or token ids");
+      throw invalid_request(r.field_of(r.inputs.size()), "expected a text or token ids");
     r.inputs.push_back(std::move(one));
   }
 }
@@ -97,7 +93,7 @@ class EmbeddingJob final : public EngineJob {
     return request_.field_of(index);
   }
 
-  std::string list_field() const override { return "input"; }
+  std::string list_field() const override { return request_.name; }
 
   // Many numbers take a while to write; other connections share this thread.
   void finish() override {
@@ -118,9 +114,13 @@ class EmbeddingJob final : public EngineJob {
         embedding = base64_of(part.embedding);
       else
         embedding = part.embedding.values();
-      data.push_back(
-          {{"object", "embedding"}, {"index", data.size()}, {"embedding", std::move(embedding)}});
+      if (request.bare)
+        data.push_back(std::move(embedding));
+      else
+        data.push_back(
+            {{"object", "embedding"}, {"index", data.size()}, {"embedding", std::move(embedding)}});
     }
+    if (request.bare) return dump_ordered_line(data);
     return dump_ordered_line({{"object", "list"},
                               {"data", std::move(data)},
                               {"model", request.model},
@@ -133,13 +133,17 @@ class EmbeddingJob final : public EngineJob {
 
 }  // namespace
 
-void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  nlohmann::json body = parse_body(exchange->request());
+namespace {
+
+EmbeddingRequest take_embedding_request(nlohmann::json& body, const AppContext& app,
+                                        const EmbeddingStyle& style) {
   EmbeddingRequest r;
+  r.name = style.input;
+  r.bare = style.bare;
   r.model = check_model(app.config, body);
   take(body, "user");
-  auto input = take(body, "input");
-  if (!input) throw invalid_request("input", "is missing");
+  auto input = take(body, style.input);
+  if (!input) throw invalid_request(style.input, "is missing");
   set_inputs(std::move(*input), app.config.max_prompts, r);
   const std::string format = take_string(body, "encoding_format").value_or("float");
   if (format != "float" && format != "base64")
@@ -151,22 +155,39 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
     throw not_supported("dimensions", "the model's vectors have " +
                                           std::to_string(app.embedding_size) +
                                           " dimensions, and are not shortened");
-  const Urgency urgency = take_urgency(body, app.config);
-  const auto kind = take(body, "pooling").value_or("mean");
-  const proto::Pooling pooling = read_pooling(kind, take_bool(body, "normalize").value_or(true));
-  FieldNames names;
-  const proto::GenerationOptions options = take_encoding_options(body, names);
-  refuse_rest(body);
-  std::vector<EngineApi::Request> requests(r.inputs.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    *requests[i].prompt.mutable_encoder() = read_prompt_part(r.inputs[i], r.field_of(i));
-    *requests[i].prompt.mutable_pooling() = pooling;
-    requests[i].options = options;
-    requests[i].timeout = urgency.timeout;
-    requests[i].priority = urgency.priority;
-  }
-  std::make_shared<EmbeddingJob>(app, exchange, std::move(r), std::move(names))
+  return r;
+}
+
+}  // namespace
+
+void embed(AppContext& app, const std::shared_ptr<Exchange>& exchange, nlohmann::json body,
+           EmbeddingStyle style) {
+  EmbeddingRequest r;
+  std::vector<EngineApi::Request> requests;
+  style.names.around([&] {
+    r = take_embedding_request(body, app, style);
+    const Urgency urgency = take_urgency(body, app.config);
+    const auto kind = take(body, "pooling").value_or("mean");
+    const proto::Pooling pooling = read_pooling(kind, take_bool(body, "normalize").value_or(true));
+    FieldNames spellings;
+    const proto::GenerationOptions options = take_encoding_options(body, spellings);
+    style.names.add(spellings);
+    refuse_rest(body);
+    requests.resize(r.inputs.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      *requests[i].prompt.mutable_encoder() = read_prompt_part(r.inputs[i], r.field_of(i));
+      *requests[i].prompt.mutable_pooling() = pooling;
+      requests[i].options = options;
+      requests[i].timeout = urgency.timeout;
+      requests[i].priority = urgency.priority;
+    }
+  });
+  std::make_shared<EmbeddingJob>(app, exchange, std::move(r), std::move(style.names))
       ->start(std::move(requests));
+}
+
+void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  embed(app, exchange, parse_body(exchange->request()), {});
 }
 
 }  // namespace tandem::server

@@ -99,6 +99,7 @@ class RerankJob final : public ScoreJob {
   struct Options {
     size_t top_n = 0;  // 0: all
     bool return_documents = true;
+    bool bare = false;  // text-embeddings-inference's list
   };
   RerankJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, TextPairs pairs,
             FieldNames names, Options options)
@@ -115,13 +116,23 @@ class RerankJob final : public ScoreJob {
     Json results = Json::array();
     for (const size_t i : order) {
       Json one = {{"index", i}};
+      if (options_.bare) {
+        one["score"] = scores[i];
+        if (options_.return_documents) one["text"] = pairs_.second[i];
+        results.push_back(std::move(one));
+        continue;
+      }
       if (options_.return_documents) one["document"] = {{"text", pairs_.second[i]}};
       one["relevance_score"] = scores[i];
       results.push_back(std::move(one));
     }
+    if (options_.bare) return results;
     return {{"id", "rerank-" + exchange_->request().id},
+            {"object", "list"},
             {"model", model_},
             {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
+            {"meta",  // Cohere's
+             {{"api_version", {{"version", "2"}}}, {"billed_units", {{"search_units", 1}}}}},
             {"results", results}};
   }
 
@@ -182,19 +193,37 @@ void flatten_documents(nlohmann::json& body) {
     }
 }
 
+// text-embeddings-inference's. Scores are cosines, raw or not.
+void take_bare_fields(nlohmann::json& body, FieldNames& names) {
+  take_bool(body, "raw_scores");
+  const std::string side = take_string(body, "truncation_direction").value_or("right");
+  if (side != "right" && side != "Right")
+    throw not_supported("truncation_direction", "the tail is cut, \"right\"");
+  if (!take_bool(body, "truncate").value_or(false)) return;
+  body.emplace("truncate_prompt_tokens", -1);
+  names.add("truncate_prompt_tokens", "truncate");
+}
+
 }  // namespace
 
 void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
   const std::string model = check_model(app.config, body);
   flatten_documents(body);
-  TextPairs pairs = take_text_pairs(body, "query", "documents", app.config);
-  if (pairs.first.size() != 1) throw invalid_request("query", "must be one text");
   RerankJob::Options options;
+  options.bare = body.contains("texts");
+  TextPairs pairs =
+      take_text_pairs(body, "query", options.bare ? "texts" : "documents", app.config);
+  if (pairs.first.size() != 1) throw invalid_request("query", "must be one text");
   options.top_n = static_cast<size_t>(take_int(body, "top_n", 0, 1 << 30).value_or(0));
-  options.return_documents = take_bool(body, "return_documents").value_or(true);
-  take_int(body, "max_tokens_per_doc", 0, 1 << 30);
-  Encoding encoding = take_encoding(body, app.config);
+  options.return_documents =
+      take_bool(body, options.bare ? "return_text" : "return_documents").value_or(!options.bare);
+  for (const char* name : {"max_tokens_per_doc", "max_chunks_per_doc"})
+    take_int(body, name, 0, 1 << 30);
+  FieldNames names;
+  if (options.bare) take_bare_fields(body, names);
+  Encoding encoding = names.around([&] { return take_encoding(body, app.config); });
+  encoding.names.add(names);
   auto requests = requests_of(pairs, encoding);
   std::make_shared<RerankJob>(app, exchange, model, std::move(pairs), std::move(encoding.names),
                               options)

@@ -37,6 +37,24 @@ Json words_json(const Segments& segments) {
   return words;
 }
 
+// As transformers' pipeline: texts as they are decoded, blanks in front included.
+Json huggingface_json(const proto::CompletionOutput& answer, bool segments, bool words) {
+  Json body = {{"text", answer.text()}};
+  if (!segments && !words) return body;
+  Json chunks = Json::array();
+  const auto add = [&](const std::string& text, double start, double end) {
+    chunks.push_back({{"text", text}, {"timestamp", {start, end}}});
+  };
+  for (const proto::SpeechSegment& segment : answer.segments()) {
+    if (segments) add(segment.text(), segment.start(), segment.end());
+    if (!words) continue;
+    for (const proto::SpeechWord& word : segment.words())
+      add(word.word(), word.start(), word.end());
+  }
+  body["chunks"] = std::move(chunks);
+  return body;
+}
+
 }  // namespace
 
 void SpeechJob::start() {
@@ -175,6 +193,9 @@ void SpeechJob::finish() {
 }
 
 std::string SpeechJob::whole() const {
+  if (request_.is_huggingface)
+    return dump_ordered_line(
+        huggingface_json(result_.outputs(0), request_.segments, request_.words));
   if (request_.format == TranscriptFormat::kText) {
     proto::RequestOutput plain = result_;  // without the times that long sound has anyway
     plain.mutable_outputs(0)->clear_segments();

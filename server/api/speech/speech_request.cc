@@ -10,7 +10,6 @@
 #include "runtime/protocol/speech_params_reader.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
-#include "server/api/speech/sound_form.h"
 #include "text/language_names.h"
 
 namespace tandem::server {
@@ -186,6 +185,7 @@ void read_params(json fields, SpeechRequest& r) {
 }  // namespace
 
 std::string SpeechRequest::field_of(const std::string& param) const {
+  if (is_huggingface) return names.of(param.starts_with("prompt.") ? "file" : param);
   if (param == "return_token_timestamps" && words) return kGranularities;
   if (param == "return_timestamps" && !times_field.empty()) return times_field;
   if (param == "task") return "model";  // which task is the route's to say
@@ -193,8 +193,7 @@ std::string SpeechRequest::field_of(const std::string& param) const {
   return names.of(param);
 }
 
-SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const AppContext& app) {
-  SoundForm form = read_sound_form(request);
+SpeechRequest parse_speech(SoundForm form, SpeechTask task, const AppContext& app) {
   json& fields = form.fields;
   SpeechRequest r;
   r.file = std::move(form.file);

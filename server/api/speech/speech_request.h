@@ -11,6 +11,7 @@
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/application.h"
 #include "server/api/field_names.h"
+#include "server/api/speech/sound_form.h"
 #include "server/http/http.h"
 
 namespace tandem::server {
@@ -25,7 +26,8 @@ struct SpeechRequest {
   TranscriptFormat format = TranscriptFormat::kJson;
   bool segments = false, words = false;  // are part of the answer
   bool stream = false;
-  std::string times_field;  // what asks for times, if return_timestamps does not
+  bool is_huggingface = false;  // {"text", "chunks"}, whatever the format
+  std::string times_field;      // what asks for times, if return_timestamps does not
   int32_t priority = 0;
   double timeout = 0;  // seconds; 0: none
   FieldNames names;    // that the client used
@@ -35,6 +37,6 @@ struct SpeechRequest {
 };
 
 // Throws InputError naming the field, also if the model takes no sound.
-SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const AppContext& app);
+SpeechRequest parse_speech(SoundForm form, SpeechTask task, const AppContext& app);
 
 }  // namespace tandem::server

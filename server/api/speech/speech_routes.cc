@@ -5,7 +5,7 @@ namespace tandem::server {
 namespace {
 
 void transcribe(AppContext& app, const std::shared_ptr<Exchange>& exchange, SpeechTask task) {
-  SpeechRequest request = parse_speech(exchange->request(), task, app);
+  SpeechRequest request = parse_speech(read_sound_form(exchange->request()), task, app);
   std::make_shared<SpeechJob>(app, exchange, std::move(request))->start();
 }
 

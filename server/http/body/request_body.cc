@@ -46,6 +46,11 @@ std::unique_ptr<Inflater> make_inflater(const HttpRequest& head) {
   return inflater;
 }
 
+bool is_form(const HttpRequest& head) {
+  const std::string* type = head.header("content-type");
+  return type != nullptr && boost::beast::iequals(type->substr(0, 10), "multipart/");
+}
+
 std::string boundary_of_form(const HttpRequest& head) {
   const std::string* type = head.header("content-type");
   if (type == nullptr)
@@ -76,7 +81,7 @@ HttpResponse no_disk(const BodyBudget& disk) {
 }
 
 RequestBody::RequestBody(const HttpRequest& head, bool form, const BodyBound& bound,
-                         const BodyPlaces& places, std::optional<uint64_t> length)
+                         const BodyPlaces& places, std::optional<uint64_t> length, bool may_be_file)
     : bound_(bound),
       places_(places),
       memory_(std::make_shared<BodyShare>(places.memory)),
@@ -89,7 +94,8 @@ RequestBody::RequestBody(const HttpRequest& head, bool form, const BodyBound& bo
     return;
   }
   refusing([&] {
-    const std::string boundary = boundary_of_form(head);
+    const bool file = may_be_file && !is_form(head);
+    const std::string boundary = file ? "" : boundary_of_form(head);
     builder_ = std::make_unique<FormBuilder>(
         FormBuilder::Counters{.memory = [this](size_t bytes) { take_memory(bytes); },
                               .disk =
@@ -98,7 +104,10 @@ RequestBody::RequestBody(const HttpRequest& head, bool form, const BodyBound& bo
                                       throw BodyRefused(no_disk(*places_.disk));
                                   },
                               .begin_file = [this] { take_memory(kWriteAtOnce); }});
-    parser_ = std::make_unique<FormParser>(boundary, *builder_);
+    if (file)
+      builder_->begin_part("file", "");
+    else
+      parser_ = std::make_unique<FormParser>(boundary, *builder_);
   });
 }
 
@@ -122,6 +131,7 @@ void RequestBody::take(std::string_view bytes) {
   size_ += bytes.size();
   if (size_ > bound_.bytes) throw BodyRefused(too_large(bound_));
   if (parser_) return parser_->put(bytes);
+  if (builder_) return builder_->content(bytes);
   text_ += bytes;
   // Of a body whose length is known, nothing but what has come is touched.
   if (!memory_->grow_to(overhead_ + (length_known_ ? text_.size() : text_.capacity())))

@@ -46,10 +46,11 @@ HttpResponse no_disk(const BodyBudget& disk);
 
 class RequestBody {
  public:
-  // form: a form with a file, as its Content-Type must say. `length` is the Content-Length. Throws
-  // BodyRefused: a coding that is not understood (415), no form.
+  // form: a form with a file, as its Content-Type must say, or (may_be_file) the file itself, which
+  // then is a form's only part, "file". `length` is the Content-Length. Throws BodyRefused: a
+  // coding that is not understood (415), no form.
   RequestBody(const HttpRequest& head, bool form, const BodyBound& bound, const BodyPlaces& places,
-              std::optional<uint64_t> length);
+              std::optional<uint64_t> length, bool may_be_file = false);
 
   // Bytes as they came, without the transfer coding.
   void add(std::string_view bytes) { raw_ += bytes; }
@@ -85,7 +86,7 @@ class RequestBody {
   bool length_known_ = false;
   std::string text_;  // unless it is a form
   std::unique_ptr<FormBuilder> builder_;
-  std::unique_ptr<FormParser> parser_;
+  std::unique_ptr<FormParser> parser_;  // null with a builder: all bytes are its file's
   std::optional<InputError> write_error_;
 };
 

@@ -63,7 +63,7 @@ TEST(Page, IsOpenAndWhole) {
   EXPECT_EQ(html.find("@STAMP@"), std::string::npos);
   EXPECT_EQ(elsewhere_in(html), "");
   EXPECT_EQ(s.ask("HEAD", "/")->status(), 200);
-  EXPECT_EQ(s.ask("POST", "/", "{}")->status(), 405);
+  EXPECT_EQ(s.ask("DELETE", "/", "{}")->status(), 405);
   EXPECT_EQ(s.ask("GET", "/status")->status(), 401) << "what it shows is not open";
 }
 
@@ -73,6 +73,9 @@ TEST(Page, ItsFilesAreHere) {
   s.config.api_keys = {"key"};
   std::vector<std::string> wanted = files_of(s.ask("GET", "/")->head->body);
   ASSERT_EQ(wanted.size(), 3u) << "two styles, and one script that imports the others";
+  const std::vector<std::string> of_docs = files_of(s.ask("GET", "/docs")->head->body);
+  ASSERT_EQ(of_docs.size(), 3u) << "two styles, and a script";
+  wanted.insert(wanted.end(), of_docs.begin(), of_docs.end());
   const std::string folder = wanted.back().substr(0, wanted.back().rfind('/') + 1);
   std::set<std::string> seen;
   while (!wanted.empty()) {
@@ -91,7 +94,7 @@ TEST(Page, ItsFilesAreHere) {
     if (script)
       for (const std::string& name : imports_of(text)) wanted.push_back(folder + name);
   }
-  EXPECT_EQ(seen.size(), 17u) << "none that nobody uses";
+  EXPECT_EQ(seen.size(), 19u) << "none that nobody uses";
 }
 
 TEST(Page, AFileOfAnotherVersionIsNotKept) {
@@ -108,19 +111,34 @@ TEST(Page, AFileOfAnotherVersionIsNotKept) {
 
 TEST(Page, TheBrowserRunsNothingElse) {
   FakeServer s;
-  const auto page = s.ask("GET", "/");
-  ASSERT_NE(page->header("content-security-policy"), nullptr);
-  const std::string policy = *page->header("content-security-policy");
-  EXPECT_EQ(policy.rfind("default-src 'none'; ", 0), 0u);
-  for (const char* name : {"script-src", "style-src", "connect-src"})
-    EXPECT_EQ(between(policy, std::string(name) + " ", ";"), "'self'") << name;
-  EXPECT_EQ(between(policy, "img-src ", ";"), "'self' blob:");
-  EXPECT_EQ(policy.find("unsafe"), std::string::npos);
+  for (const char* path : {"/", "/docs"}) {
+    SCOPED_TRACE(path);
+    const auto page = s.ask("GET", path);
+    ASSERT_NE(page->header("content-security-policy"), nullptr);
+    const std::string policy = *page->header("content-security-policy");
+    EXPECT_EQ(policy.rfind("default-src 'none'; ", 0), 0u);
+    for (const char* name : {"script-src", "style-src", "connect-src"})
+      EXPECT_EQ(between(policy, std::string(name) + " ", ";"), "'self'") << name;
+    EXPECT_EQ(between(policy, "img-src ", ";"), "'self' blob:");
+    EXPECT_EQ(policy.find("unsafe"), std::string::npos);
+    const std::string& html = page->head->body;
+    for (const char* inlined : {"<style", "<script>", " style=", " onclick=", "javascript:"})
+      EXPECT_EQ(html.find(inlined), std::string::npos) << inlined;
+    EXPECT_EQ(*page->header("x-content-type-options"), "nosniff");
+    EXPECT_EQ(*page->header("referrer-policy"), "no-referrer");
+  }
+}
+
+TEST(Page, OfRoutesIsOpenAndWhole) {
+  FakeServer s;
+  s.config.api_keys = {"key"};
+  const auto page = s.ask("GET", "/docs");
+  ASSERT_EQ(page->status(), 200) << "it asks for the key itself";
   const std::string& html = page->head->body;
-  for (const char* inlined : {"<style", "<script>", " style=", " onclick=", "javascript:"})
-    EXPECT_EQ(html.find(inlined), std::string::npos) << inlined;
-  EXPECT_EQ(*page->header("x-content-type-options"), "nosniff");
-  EXPECT_EQ(*page->header("referrer-policy"), "no-referrer");
+  EXPECT_EQ(html.rfind("<!doctype html>", 0), 0u);
+  for (const char* mark : {"@STAMP@", "@ROOT@"})
+    EXPECT_EQ(html.find(mark), std::string::npos) << mark;
+  EXPECT_EQ(elsewhere_in(html), "");
 }
 
 TEST(Page, HasAnIcon) {

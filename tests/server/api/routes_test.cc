@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/network/fake_http.h"
 
 namespace tandem {
@@ -128,6 +130,40 @@ TEST(Routes, OpenApiNamesEveryRoute) {
   s.config.root_path = "/below";
   EXPECT_EQ(s.ask("GET", "/openapi.json")->json()["servers"],
             json::parse(R"([{"url": "/below"}])"));
+}
+
+void collect_references(const json& value, std::set<std::string>& out) {
+  if (value.is_object() && value.contains("$ref")) out.insert(value["$ref"].get<std::string>());
+  if (value.is_structured())
+    for (const json& one : value) collect_references(one, out);
+}
+
+TEST(Routes, EveryRouteHasSchemas) {
+  FakeServer s;
+  const json document = s.ask("GET", "/openapi.json")->json();
+  const json& schemas = document["components"]["schemas"];
+  std::set<std::string> named, used;
+  for (const server::Route& route : server::routes()) {
+    const std::string method = std::string(route.method) == "GET" ? "get" : "post";
+    const json& operation = document["paths"][std::string(route.path)][method];
+    EXPECT_EQ(method == "post", operation.contains("requestBody")) << route.path;
+    for (const auto& [status, answer] : operation["responses"].items()) {
+      ASSERT_FALSE(answer["content"].empty()) << route.path;
+      for (const auto& [type, content] : answer["content"].items())
+        EXPECT_FALSE(content["schema"].empty()) << route.path << type;
+    }
+    EXPECT_TRUE(operation["responses"].contains("200") &&
+                operation["responses"].contains("default"));
+    collect_references(operation, used);
+  }
+  // Those of schemas that are used are used.
+  for (size_t before = 0; before != used.size();) {
+    before = used.size();
+    for (const auto& [name, schema] : schemas.items())
+      if (used.contains("#/components/schemas/" + name)) collect_references(schema, used);
+  }
+  for (const auto& [name, schema] : schemas.items()) named.insert("#/components/schemas/" + name);
+  EXPECT_EQ(named, used) << "each reference has its schema, and none is left over";
 }
 
 TEST(Routes, OneModel) {

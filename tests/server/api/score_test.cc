@@ -74,6 +74,8 @@ TEST(Scores, ARankingOfDocuments) {
     EXPECT_DOUBLE_EQ(body["results"][0]["relevance_score"].get<double>(), 1);
     EXPECT_EQ(body["results"][1]["index"], 2);
     EXPECT_EQ(body["usage"]["total_tokens"], 4);
+    EXPECT_EQ(body["object"], "list");
+    EXPECT_EQ(body["meta"]["billed_units"]["search_units"], 1) << "Cohere's";
   }
   FakeServer s;
   EXPECT_EQ(s.ask("POST", "/v1/rerank", R"({"documents": ["b"]})")->error_param(), "query");
@@ -81,6 +83,27 @@ TEST(Scores, ARankingOfDocuments) {
   EXPECT_EQ(s.ask("POST", "/v1/rerank", R"({"query": ["a", "b"], "documents": ["b", "c"]})")
                 ->error_param(),
             "query");
+}
+
+// text-embeddings-inference's request, which llama.cpp's clients may send too.
+TEST(Scores, ARankingOfTexts) {
+  FakeServer s;
+  const auto e = s.ask("POST", "/rerank",
+                       R"({"query": "a", "texts": ["b", "c"], "return_text": true, "truncate": true,
+                           "raw_scores": false})");
+  ASSERT_EQ(s.engine.requests.size(), 3u) << e->head->body;
+  EXPECT_EQ(s.engine.requests[1].options.truncate_prompt_tokens(), -1);
+  answer(s, 0, {1, 0}, 1);
+  answer(s, 1, {0, 1}, 1);
+  answer(s, 2, {1, 0}, 1);
+  e->run_posted();
+  EXPECT_EQ(e->json(), json::parse(R"([{"index": 1, "score": 1.0, "text": "c"},
+                                       {"index": 0, "score": 0.0, "text": "b"}])"));
+  const auto plain = s.ask("POST", "/rerank", R"({"query": "a", "texts": ["b"]})");
+  for (size_t i = 3; i < 5; ++i) answer(s, i, {1, 0}, 1);
+  plain->run_posted();
+  EXPECT_EQ(plain->json(), json::parse(R"([{"index": 0, "score": 1.0}])"));
+  EXPECT_EQ(s.ask("POST", "/rerank", R"({"query": "a", "texts": [5]})")->error_param(), "texts");
 }
 
 TEST(Scores, OneTextForEachUnderEveryName) {

@@ -94,13 +94,14 @@ class FakeExchange final : public server::Exchange {
       if (key == name) return &value;
     return nullptr;
   }
-  // What stands behind "data: " in each event.
+  // What stands behind "data: " in each event, which may have a name.
   std::vector<std::string> events() const {
     std::vector<std::string> out;
     for (size_t at = 0; at < stream.size();) {
       const size_t end = stream.find("\n\n", at);
       EXPECT_NE(end, std::string::npos) << "an event is not framed";
       if (end == std::string::npos) break;
+      if (stream.compare(at, 7, "event: ") == 0) at = stream.find('\n', at) + 1;
       EXPECT_EQ(stream.compare(at, 6, "data: "), 0);
       out.push_back(stream.substr(at + 6, end - at - 6));
       at = end + 2;
@@ -136,6 +137,7 @@ class FakeEngineApi final : public EngineApi {
   std::optional<proto::Error> full;
 
   std::map<int32_t, std::string> token_texts;  // of tokens that are not "t5"
+  std::vector<int32_t> decoder_prompt;         // that inputs have
   // News of request i: text and tokens of a sequence.
   void say(size_t i, const std::string& text, std::vector<int32_t> tokens,
            const std::string& finish = {}, int index = 0, bool last = true) {
@@ -143,6 +145,7 @@ class FakeEngineApi final : public EngineApi {
     if (!told_[i]) {
       told_[i] = true;
       for (int id = 0; id < 7; ++id) chunk.mutable_inputs()->add_encoder_prompt_token_ids(id);
+      for (const int32_t id : decoder_prompt) chunk.mutable_inputs()->add_prompt_token_ids(id);
     }
     proto::CompletionChunk* news = chunk.add_outputs();
     news->set_index(index);

@@ -24,7 +24,7 @@ class RequestBodyTest : public ::testing::Test {
     Outcome out;
     out.request.headers = headers;
     try {
-      RequestBody body(out.request, form, bound, {memory, disk}, std::nullopt);
+      RequestBody body(out.request, form, bound, {memory, disk}, std::nullopt, may_be_file);
       for (size_t at = 0; at < bytes.size(); at += piece) {
         body.add(std::string_view(bytes).substr(at, piece));
         for (bool more = true; more;) {
@@ -54,12 +54,37 @@ class RequestBodyTest : public ::testing::Test {
     return bytes;
   }
 
-  bool form = false;
+  bool form = false, may_be_file = false;
   BodyBound bound{1 << 20, "--max-body-size"};
   std::shared_ptr<BodyBudget> memory = std::make_shared<BodyBudget>(8 << 20);
   std::shared_ptr<BodyBudget> disk = std::make_shared<BodyBudget>(8 << 20);
   const Headers multipart{{"content-type", "multipart/form-data; boundary=b"}};
 };
+
+TEST_F(RequestBodyTest, TheFileItself) {
+  form = may_be_file = true;
+  const std::string file(5000, 'x');
+  for (const Headers& headers : {Headers{{"content-type", "audio/wav"}}, Headers{}}) {
+    const Outcome plain = read(file, headers);
+    ASSERT_EQ(plain.status, 200) << plain.message;
+    ASSERT_EQ(plain.request.form->parts.size(), 1u);
+    EXPECT_EQ(plain.request.form->parts[0].name, "file");
+    EXPECT_EQ(contents(*plain.request.form->parts[0].file), file);
+    EXPECT_TRUE(plain.request.body.empty());
+    EXPECT_EQ(disk->used(), file.size());
+  }
+  EXPECT_EQ(disk->used(), 0u);
+  Headers coded{{"content-type", "audio/wav"}, {"content-encoding", "gzip"}};
+  EXPECT_EQ(contents(*read(compress(file), coded).request.form->parts[0].file), file);
+  EXPECT_EQ(read(form_of(file), multipart).request.form->parts.size(), 2u) << "a form stays one";
+  bound.bytes = 4999;
+  EXPECT_EQ(read(file).status, 413);
+  bound.bytes = 1 << 20;
+  disk = std::make_shared<BodyBudget>(4999);
+  EXPECT_EQ(read(file).status, 429);
+  may_be_file = false;
+  EXPECT_EQ(read(file, {{"content-type", "audio/wav"}}).status, 400);
+}
 
 TEST_F(RequestBodyTest, Codings) {
   std::string text;
