@@ -11,6 +11,7 @@
 #include "base/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"
+#include "text/documents/document_format.h"
 
 namespace tandem::launcher {
 namespace {
@@ -25,12 +26,12 @@ std::vector<std::string> files_of_folder(const std::string& folder) {
   std::vector<std::string> out;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string extension = entry.path().extension().string();
-    if (entry.is_regular_file(error) && (extension == ".txt" || extension == ".md"))
+    if (entry.is_regular_file(error) && document_format_of_file(entry.path().filename().string()))
       out.push_back(entry.path().string());
   }
   if (error) refuse(folder, error.message());
-  if (out.empty()) refuse(folder, "has no *.txt or *.md file");
+  if (out.empty())
+    refuse(folder, "has no file of a known ending (" + known_document_endings() + ")");
   std::sort(out.begin(), out.end());
   return out;
 }

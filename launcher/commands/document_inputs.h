@@ -13,8 +13,8 @@ struct DocumentInput {
   std::string end = {};  // line ends behind the text, once it has been read
 };
 
-// What arguments mean. An existing file is itself; a folder is its *.txt and *.md files, by name; a
-// pattern with * or ? is the files that match; "-" is standard input; anything with a blank in it
+// What arguments mean. An existing file is itself; a folder is its files of known formats, by name;
+// a pattern with * or ? is the files that match; "-" is standard input; anything with a blank in it
 // is a text. Throws UsageError naming the argument: no such file, nothing in the folder, no match.
 std::vector<DocumentInput> find_documents(const std::vector<std::string>& arguments);
 
