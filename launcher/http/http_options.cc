@@ -62,6 +62,23 @@ void set_names(const std::string& model, server::ServerConfig& c) {
     if (given.empty()) throw invalid_request("--served-model-name", "is empty");
 }
 
+// Of models such as opus-mt-en-de, whose tokenizer has no tokens for them.
+std::optional<std::pair<std::string, std::string>> only_languages_of(
+    const RequestProcessor& processor) {
+  if (!processor.tokenizer().languages().empty()) return std::nullopt;
+  std::ifstream file(processor.model_config().directory / "tokenizer_config.json");
+  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto code_in = [&](const char* key) {
+    const auto it = config.is_object() ? config.find(key) : config.end();
+    const auto tag = it != config.end() && it->is_string() ? tag_of_code(it->get<std::string>())
+                                                           : std::optional<LanguageTag>();
+    return tag ? tag->language : "";
+  };
+  std::pair<std::string, std::string> out{code_in("source_lang"), code_in("target_lang")};
+  if (out.first.empty() || out.second.empty()) return std::nullopt;
+  return out;
+}
+
 // What the model hears. One of a single language has no tokens for it.
 void set_speech(const SpeechSettings& settings, server::AppContext& context) {
   context.speech_tasks = {"transcribe"};
@@ -199,6 +216,7 @@ void HttpFrontend::start(const RequestProcessor& processor) {
       limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   for (const auto& [name, task] : task_params(processor.model_config()))
     context_->tasks.push_back(name);
+  context_->only_languages = only_languages_of(processor);
   context_->reads_images = processor.reads_images();
   if (const SpeechSettings* speech = processor.speech_settings()) set_speech(*speech, *context_);
   context_->run_apart = [this](std::function<void()> f) {

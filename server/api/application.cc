@@ -92,7 +92,7 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
   }
   if (!route->open() && !route->key_in_body && !has_key(context_.config, request))
     return error_response(401, kWrongKey);
-  if (route->hears() && is_foreign_form(context_.config, request))
+  if (route->has_form() && is_foreign_form(context_.config, request))
     return error_response(403, "pages of other origins may not send forms (--allowed-origins)");
   if (route->hears() && context_.speech_tasks.empty())
     return error_response(
@@ -113,6 +113,7 @@ Admission Application::admit(const HttpRequest& head) {
       route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages ||
                            route->handler == get_libretranslate_languages);
   admission.audio = route != nullptr && route->hears();
+  admission.form = route != nullptr && route->has_form();
   admission.open = route != nullptr && route->open();
   return admission;
 }

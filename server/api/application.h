@@ -9,9 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/engine_api.h"
+#include "server/api/deepl/glossary_store.h"
+#include "server/api/documents/document_store.h"
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"
 #include "server/metrics/metrics.h"
@@ -53,6 +56,10 @@ struct AppContext {
   std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
+  // Of a model that translates from one language to another and names none: their codes, "en", "de".
+  std::optional<std::pair<std::string, std::string>> only_languages = {};
+  GlossaryStore glossaries = {};
+  DocumentStore documents = {};
 };
 
 struct Route;

@@ -75,9 +75,16 @@ constexpr const char* kSchemas = R"json({
       "type": "string"},
     "target_lang": {"description": "of the translations", "type": "string"},
     "task": {"description": "one of the model's task_specific_params", "type": "string"},
+    "tag_handling": {"description": "the texts are markup, which stays", "enum": ["html", "xml"]},
+    "glossary_id": {"type": "string"},
     "num_beams": {"type": "integer", "minimum": 1},
     "max_new_tokens": {"type": "integer", "minimum": 1},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
+  "DocumentRequest": {"type": "object", "required": ["file"], "additionalProperties": true,
+    "properties": {
+    "file": {"description": "text, Markdown, HTML, XML or subtitles, by the ending of its name",
+      "type": "string", "format": "binary"},
+    "source_lang": {"type": "string"}, "target_lang": {"type": "string"}}},
   "EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
     "model": {"type": "string"},
     "input": {"description": "a text, token ids, or a list of either",
@@ -160,22 +167,26 @@ std::string openapi_document(const std::string& version, const std::string& root
   Json paths = Json::object();
   for (const Route& route : routes()) {
     Json operation = {{"summary", route.summary}};
-    if (route.hears())
+    if (route.has_form())
       operation["requestBody"] = {
           {"required", true},
-          {"content", content(reference("SpeechRequest"), "multipart/form-data")}};
+          {"content", content(reference(route.hears() ? "SpeechRequest" : "DocumentRequest"),
+                              "multipart/form-data")}};
     else if (const char* body = body_of(route.path))
       operation["requestBody"] = {{"required", true}, {"content", content(reference(body))}};
     operation["responses"] = {
         {"200", {{"description", "OK"}}},
         {"default", {{"description", "an error"}, {"content", content(reference("Error"))}}}};
     if (route.open()) operation["security"] = Json::array();
-    if (route.path.find("{model}") != route.path.npos)
-      operation["parameters"] = Json::array({{{"name", "model"},
-                                              {"in", "path"},
-                                              {"required", true},
-                                              {"schema", {{"type", "string"}}}}});
-    paths[std::string(route.path)][std::string(route.method) == "GET" ? "get" : "post"] = operation;
+    for (const char* name : {"model", "id"})
+      if (route.path.find("{" + std::string(name) + "}") != route.path.npos)
+        operation["parameters"] = Json::array({{{"name", name},
+                                                {"in", "path"},
+                                                {"required", true},
+                                                {"schema", {{"type", "string"}}}}});
+    std::string method = route.method;
+    for (char& c : method) c = static_cast<char>(c | 0x20);
+    paths[std::string(route.path)][method] = operation;
   }
   Json document = {{"openapi", "3.1.0"},
                    {"info", {{"title", "Tandem"}, {"version", version}}},

@@ -5,9 +5,19 @@
 namespace tandem::server {
 
 bool Route::matches(std::string_view request) const {
-  const size_t brace = path.find('{');
-  if (brace == path.npos) return request == path;
-  return request.size() > brace && request.substr(0, brace) == path.substr(0, brace);
+  std::string_view pattern = path;
+  while (true) {
+    const size_t brace = pattern.find('{');
+    if (brace == pattern.npos) return request == pattern;
+    if (request.size() <= brace || request.substr(0, brace) != pattern.substr(0, brace))
+      return false;
+    if (pattern.substr(brace) == "{model}") return true;
+    request.remove_prefix(brace);
+    const size_t end = std::min(request.find('/'), request.size());
+    if (end == 0) return false;
+    request.remove_prefix(end);
+    pattern.remove_prefix(pattern.find('}', brace) + 1);
+  }
 }
 
 const std::vector<Route>& routes() {
@@ -21,10 +31,34 @@ const std::vector<Route>& routes() {
       {"GET", "/v2/usage", get_deepl_usage, kAnswers, "DeepL's count of characters"},
       {"GET", "/v2/languages", get_deepl_languages, kAnswers,
        "The model's languages by DeepL's codes"},
+      {"POST", "/v2/document", post_document, kReads, "DeepL's translation of a file"},
+      {"POST", "/v2/document/{id}", post_document_status, kAnswers, "Whether it is ready"},
+      {"POST", "/v2/document/{id}/result", post_document_result, kAnswers, "The translated file"},
       {"GET", "/v2/glossary-language-pairs", get_deepl_glossary_pairs, kAnswers,
-       "None: there are no glossaries"},
+       "Pairs of the model's languages"},
+      {"POST", "/v2/glossaries", post_glossary, kAnswers,
+       "Makes a glossary of a pair of languages"},
+      {"GET", "/v2/glossaries", get_glossaries, kAnswers, "Those that there are"},
+      {"GET", "/v2/glossaries/{id}", get_glossary, kAnswers, "One of them"},
+      {"DELETE", "/v2/glossaries/{id}", delete_glossary, kAnswers, "Deletes it"},
+      {"GET", "/v2/glossaries/{id}/entries", get_glossary_entries, kAnswers,
+       "Its entries, separated by tabs"},
+      {"POST", "/v3/glossaries", post_glossary, kAnswers, "Makes a glossary of several pairs"},
+      {"GET", "/v3/glossaries", get_glossaries, kAnswers, "Those that there are"},
+      {"GET", "/v3/glossaries/{id}", get_glossary, kAnswers, "One of them"},
+      {"PATCH", "/v3/glossaries/{id}", patch_glossary, kAnswers, "Renames it, adds entries"},
+      {"DELETE", "/v3/glossaries/{id}", delete_glossary, kAnswers, "Deletes it"},
+      {"GET", "/v3/glossaries/{id}/entries", get_glossary_entries, kAnswers,
+       "The entries of a pair"},
+      {"PUT", "/v3/glossaries/{id}/dictionaries", put_glossary_dictionary, kAnswers,
+       "Replaces the entries of a pair"},
+      {"DELETE", "/v3/glossaries/{id}/dictionaries", delete_glossary_dictionary, kAnswers,
+       "Deletes a pair"},
       {"POST", "/translate", post_libretranslate, kComputes, "LibreTranslate's translation",
        /*key_in_body=*/true},
+      {"POST", "/translate_file", post_translate_file, kReads, "LibreTranslate's, of a file",
+       /*key_in_body=*/true},
+      {"GET", "/download_file/{id}", get_download_file, kOpen, "The file that it has made"},
       {"POST", "/detect", post_detect, kAnswers, "Which of the model's languages a text is in",
        /*key_in_body=*/true},
       {"GET", "/languages", get_libretranslate_languages, kOpen,

@@ -16,13 +16,14 @@ using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& excha
 
 struct Route {
   const char* method;
-  std::string_view path;  // a last part {model} is any text, slashes included
+  std::string_view path;  // {model}, its last part, is any text, slashes included; {id} is one part
   Handler handler;
   enum class Kind {
     kOpen,      // needs no key
     kAnswers,   // this process knows the answer
     kComputes,  // the engine has work with it
     kHears,     // the same, with a form that has a file of sound
+    kReads,     // the same, with a form that has a document
   };
   Kind kind;
   const char* summary;
@@ -30,7 +31,8 @@ struct Route {
 
   bool open() const { return kind == Kind::kOpen; }
   bool hears() const { return kind == Kind::kHears; }
-  bool computes() const { return kind == Kind::kComputes || hears(); }
+  bool has_form() const { return hears() || kind == Kind::kReads; }
+  bool computes() const { return kind == Kind::kComputes || has_form(); }
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
@@ -41,12 +43,29 @@ std::string path_of_route(const std::string& path);
 // generation_routes.cc
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// translation_routes.cc
 void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // deepl/deepl_routes.cc
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// deepl/glossary_routes.cc
 void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_glossaries(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_glossary_entries(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void delete_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void patch_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void put_glossary_dictionary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void delete_glossary_dictionary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// documents/deepl_documents.cc
+void post_document(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_document_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_document_result(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// documents/libretranslate_files.cc
+void post_translate_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_download_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // libretranslate/libretranslate_routes.cc
 void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);

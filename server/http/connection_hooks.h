@@ -13,6 +13,7 @@ struct Admission {
   std::optional<HttpResponse> refusal;  // the answer; its body is not read
   bool takes_body = true;               // otherwise a small one is read and counts for nothing
   bool audio = false;                   // its body may be as large as a file of sound
+  bool form = false;                    // its body is a form with a file
   bool open = false;                    // for everybody, also when there are too many connections
 };
 

@@ -41,6 +41,7 @@ class GenerationJob final : public EngineJob {
   void count_tokens(PromptProgress& part, const proto::RequestChunk& chunk);
   void count_end(const PromptProgress& part, const proto::RequestChunk& chunk);
   void begin_stream();
+  void join_documents();
 
   const GenerationRequest request_;
   const GenerationFormat format_;
