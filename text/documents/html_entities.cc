@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/utf8.h"
-#include "text/documents/html_entities_data.h"
+#include "text/documents/html_entities_list.h"
 
 namespace tandem {
 namespace {
