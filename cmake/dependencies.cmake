@@ -13,6 +13,8 @@ if(TANDEM_MPI)
 endif()
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
 find_package(CLD2 REQUIRED)
+pkg_check_modules(MD4C REQUIRED IMPORTED_TARGET md4c>=0.4.8)
+find_package(EXPAT 2.5 REQUIRED)
 find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)
 # Of tandem-decoder alone: sound, images, its sandbox.
 pkg_check_modules(LIBAV REQUIRED IMPORTED_TARGET libavformat>=59.27 libavcodec libswresample libavutil)

@@ -2,6 +2,8 @@
 // (docs/documents.md).
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,8 +11,8 @@
 
 #include "base/readable_text.h"
 #include "launcher/commands/command.h"
-#include "launcher/commands/document_inputs.h"
-#include "launcher/commands/output_folder.h"
+#include "launcher/commands/document_files.h"
+#include "launcher/commands/input.h"
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
 #include "models/config/task_params.h"
@@ -30,14 +32,17 @@ struct DocumentOptions {
   RequestOptions requests;
   SamplingOptions sampling;
   std::vector<std::string> arguments;
-  std::string from, to, folder;
+  std::string from, to, folder, format = "auto", glossary;
 
   // As a request's `params`; what is not said is the command's. tasks: the model's.
   json params(const std::map<std::string, TaskParams>& tasks) const;
-  // Of a file in --output-dir: report.txt → report.summary.txt, report.de.txt.
+  // Of a file in --output-dir: report.html → report.summary.txt, report.de.html.
   std::string output_name(const std::filesystem::path& file) const {
+    const auto known = document_format_of_file(file.filename().string());
+    const bool becomes_text =
+        task == Task::kSummarize && known && *known != DocumentFormat::kText && format != "text";
     const std::string what = task == Task::kSummarize ? "summary" : to.empty() ? "translated" : to;
-    return file.stem().string() + "." + what + file.extension().string();
+    return file.stem().string() + "." + what + (becomes_text ? ".txt" : file.extension().string());
   }
 };
 
@@ -67,67 +72,82 @@ json DocumentOptions::params(const std::map<std::string, TaskParams>& tasks) con
   return out;
 }
 
-// Where the texts of a run are from, and where their answers go. Known once it begins.
-struct DocumentFiles {
-  std::vector<DocumentInput> inputs;
-  json params;                         // of each request
-  std::optional<OutputFolder> folder;  // absent: standard output
+// What is known once the run begins.
+struct DocumentRun {
+  json params;  // of each request
+  std::optional<DocumentFiles> files;
 };
 
-// One text for each input, to standard output in their order, or to a file of its own.
-class DocumentFormat final : public RequestFormat {
+// A request for each text of the documents.
+class DocumentTexts final : public RequestFormat {
  public:
-  explicit DocumentFormat(const DocumentFiles& files) : files_(files) {}
+  explicit DocumentTexts(DocumentRun& run) : run_(run) {}
 
-  // The id is the number of the input.
+  // The id is the number of the request.
   JsonRequest read(const std::string& text, json& id) const override {
     id = next_++;
     JsonRequest request;
     request.prompt = text_prompt(text);
-    request.options = read_options(files_.params);
+    request.options = read_options(run_.params);
     return request;
   }
 
   std::optional<std::string> write(const proto::RequestOutput& output,
                                    const json& id) const override {
     const auto i = id.get<size_t>();
-    const std::string& name = files_.inputs.at(i).name;
+    const std::string& name = run_.files->name_of(i);
     for (const std::string& warning : output.warnings())
       std::fprintf(stderr, "tandem: %s%s%s\n", readable(name).c_str(), name.empty() ? "" : ": ",
                    readable(warning).c_str());
     std::string text;
     for (const auto& c : output.outputs()) text += (text.empty() ? "" : "\n") + c.text();
-    if (!files_.folder) return text;
-    const std::string& end = files_.inputs.at(i).end;
-    const std::string why = files_.folder->write(i, text + (end.empty() ? "\n" : end));
-    if (!why.empty())
-      throw InputError(ErrorKind::kResource,
-                       readable(files_.folder->path(i).string()) + ": cannot be written: " + why);
-    return std::nullopt;
+    return run_.files->take(i, text);
+  }
+
+  std::optional<std::string> fail(const json& id) const override {
+    return run_.files->fail(id.get<size_t>());
   }
 
  private:
-  const DocumentFiles& files_;
+  DocumentRun& run_;
   mutable size_t next_ = 0;  // texts are read in the order of the inputs
 };
 
-DocumentFiles open_files(const DocumentOptions& options) {
+// By the ending of its name.
+Glossary read_glossary(const std::string& file) {
+  const std::unique_ptr<std::istream> in = open_input(file);
+  const std::string text((std::istreambuf_iterator<char>(*in)), std::istreambuf_iterator<char>());
+  if (file.ends_with(".tsv")) return Glossary::of_tsv(text, "--glossary");
+  if (file.ends_with(".csv")) return Glossary::of_csv(text, "--glossary");
+  throw UsageError("--glossary", "\"" + readable(file) + "\" ends with neither .tsv nor .csv");
+}
+
+void open_files(const DocumentOptions& options, DocumentRun& run) {
   // (A server's tasks are not known here: --task names one.)
   const auto tasks = options.requests.is_remote()
                          ? std::map<std::string, TaskParams>()
                          : task_params(ModelConfig::load(options.requests.engine.find_model()));
-  DocumentFiles out{find_documents(options.arguments), options.params(tasks), {}};
-  if (options.folder.empty()) return out;
-  std::vector<std::string> names;
-  for (const DocumentInput& input : out.inputs) {
-    if (input.is_text)
-      throw UsageError("--output-dir",
-                       "is for files; \"" + readable(input.text.substr(0, 40)) + "\" is a text");
-    names.push_back(input.name);
+  run.params = options.params(tasks);
+  DocumentFileOptions files;
+  if (options.format != "auto") {
+    files.format = document_format_named(options.format);
+    if (!files.format)
+      throw UsageError("--format",
+                       "\"" + readable(options.format) +
+                           "\" is not one of auto, text, markdown, html, xml, srt, vtt");
   }
-  out.folder.emplace(options.folder, names,
-                     [&](const std::filesystem::path& file) { return options.output_name(file); });
-  return out;
+  files.text_alone = options.task == Task::kSummarize;
+  files.rules.language = options.from;
+  const std::string split = run.params.value("split", json("auto")).is_string()
+                                ? run.params.value("split", "auto")
+                                : "auto";
+  files.rules.sentences = split != "none" && split != "paragraphs";
+  std::optional<Glossary> glossary;
+  if (!options.glossary.empty())
+    files.rules.glossary = &glossary.emplace(read_glossary(options.glossary));
+  files.output_folder = options.folder;
+  files.output_name = [&](const std::filesystem::path& file) { return options.output_name(file); };
+  run.files.emplace(find_documents(options.arguments), files);
 }
 
 int run(DocumentOptions& options) {
@@ -136,12 +156,13 @@ int run(DocumentOptions& options) {
     throw UsageError("TEXT",
                      "is missing: behind the model come texts, files, folders, or - for standard "
                      "input");
-  DocumentFiles files;
-  const DocumentFormat format(files);
+  DocumentRun state;
+  const DocumentTexts format(state);
   return run_requests(options.requests, format, [&] {
-    files = open_files(options);
+    open_files(options, state);
+    if (const auto first = state.files->take_first()) std::cout << *first << "\n";
     RequestInput input;
-    for (DocumentInput& one : files.inputs) input.texts.push_back(read_text(one));
+    input.texts = state.files->requests();
     return input;
   });
 }
@@ -154,14 +175,24 @@ Run add_command(CLI::App& app, Task task, const char* command, const char* bar) 
   app.option_defaults()->group("Input and output");
   options->requests.engine.add_model_argument(app);
   app.add_option("TEXT|FILE|FOLDER", options->arguments,
-                 "Texts (with a blank in them), files of text, folders with *.txt and *.md files, "
-                 "patterns such as \"docs/*.txt\"; - is standard input");
+                 "Texts (with a blank in them), files of text, Markdown, HTML, XML or subtitles, "
+                 "folders of them, patterns such as \"docs/*.txt\"; - is standard input");
   if (task == Task::kTranslate) {
     app.add_option("--to", options->to, "Language of the output: \"de\", \"German\", \"deu_Latn\"")
         ->type_name("LANGUAGE");
     app.add_option("--from", options->from, "Language of the texts; without it the model's own")
         ->type_name("LANGUAGE");
   }
+  app.add_option("--format", options->format,
+                 "What the documents are: text, markdown, html, xml, srt, vtt; auto: by the "
+                 "endings of their names")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  if (task == Task::kTranslate)
+    app.add_option("--glossary", options->glossary,
+                   "Words with translations of their own: lines of a source, a tab and a target "
+                   "(.tsv), or with a comma (.csv)")
+        ->type_name("FILE");
   app.add_option("--output-dir", options->folder,
                  "Write a file for each, of its name with an ending of its own, to this folder, "
                  "which is made where there is none")

@@ -63,6 +63,15 @@ void set_names(const std::string& model, server::ServerConfig& c) {
     if (given.empty()) throw invalid_request("--served-model-name", "is empty");
 }
 
+// Nothing where one of the two names no language.
+std::optional<std::pair<std::string, std::string>> codes_of(
+    const std::pair<std::string, std::string>& names) {
+  const auto source = tag_of_code(names.first), target = tag_of_code(names.second);
+  if (!source || !target || source->language.empty() || target->language.empty())
+    return std::nullopt;
+  return std::pair(source->language, target->language);
+}
+
 // What the model hears. One of a single language has no tokens for it.
 void set_speech(const SpeechSettings& settings, server::AppContext& context) {
   context.speech_tasks = {"transcribe"};
@@ -202,7 +211,8 @@ void HttpFrontend::start(const RequestProcessor& processor) {
     context_->tasks.push_back(name);
   ModelUses uses = model_uses(processor.model_config());
   context_->pipelines = std::move(uses.pipelines);
-  context_->language_pair = std::move(uses.language_pair);
+  if (processor.tokenizer().languages().empty())
+    context_->only_languages = codes_of(uses.language_pair);
   context_->reads_images = processor.reads_images();
   const auto& generation = processor.model_config().generation;
   context_->sets_length =

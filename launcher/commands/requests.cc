@@ -111,6 +111,7 @@ class Session {
     else if (keep_places_)
       line = "";
     if (!jsonl_) report_failure(number + 1, e);
+    if (auto text = format_.fail(id)) line = std::move(text);
   }
 
   CommandRequests requests_;

@@ -76,7 +76,7 @@ void DocumentState::end_round(double now) {
   first_number_ += static_cast<int>(answers_.size());
   // Summaries that are no shorter than their texts would go on for ever.
   if (chunks.empty() || chunks.size() >= answers_.size()) {
-    for (const auto& answer : answers_) append({"\n", ""}, *answer);
+    for (const auto& answer : answers_) append({&answer == &answers_[0] ? "" : "\n", ""}, *answer);
     return finish(now);
   }
   document_.document.parts.clear();

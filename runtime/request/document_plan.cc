@@ -4,14 +4,12 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "runtime/request/longest_input.h"
 #include "runtime/request/option_sources.h"
 #include "runtime/request/prompt.h"
 
 namespace tandem {
 namespace {
-
-// Of models that read any length, where the tokenizer does not say what they were trained on.
-constexpr size_t kTrainedLength = 512;
 
 Split split_of(const proto::GenerationOptions& options) {
   if (options.split() == "auto") return Split::kAuto;
@@ -33,12 +31,6 @@ std::string bound_to_text(const proto::Prompt& prompt, const proto::GenerationOp
   return "";
 }
 
-size_t most_tokens(const Tokenizer& tokenizer, const ParamsResolver& resolver) {
-  if (resolver.encoder_positions() > 0) return static_cast<size_t>(resolver.encoder_positions());
-  const int trained = tokenizer.model_max_length();
-  return trained > 0 ? static_cast<size_t>(trained) : kTrainedLength;
-}
-
 }  // namespace
 
 std::optional<PreparedDocument> plan_document(const proto::Prompt& prompt,
@@ -52,7 +44,7 @@ std::optional<PreparedDocument> plan_document(const proto::Prompt& prompt,
     throw conflict("split", "\"" + options.split() + "\" makes parts of the text, and " + other +
                                 " is of the whole; give one of them");
   }
-  const size_t most = most_tokens(tokenizer, resolver);
+  const size_t most = longest_input(tokenizer, resolver);
   const FitsModel fits = [=, &tokenizer, &resolver](std::string_view text) {
     proto::PromptPart part;
     part.set_text(std::string(text));

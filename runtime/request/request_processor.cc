@@ -6,12 +6,14 @@
 
 #include "base/printable.h"
 #include "models/family.h"
+#include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "runtime/request/bad_words.h"
 #include "runtime/request/heads/task_rules.h"
 #include "runtime/request/language_rules.h"
+#include "runtime/request/longest_input.h"
 
 namespace tandem {
 namespace {
@@ -101,15 +103,28 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
     speech(field);
     return prepare(MediaSource::of_bytes(prompt.encoder().sound().file(), field), prompt, options);
   }
+  const auto prepare_whole = [&] {
+    if (options.has_tgt_lang())
+      return prepare_resolved(
+          prompt, with_target_language(prompt, options, tokenizer_->languages(), resolver_));
+    return prepare_resolved(prompt, options);
+  };
+  // Most texts fit: then what they are found to fit by is their request.
+  if (options.split() == "auto" && prompt.encoder().has_text()) {
+    try {
+      PreparedRequest whole = prepare_whole();
+      if (encoder_length(whole.inputs) <= static_cast<int>(longest_input(*tokenizer_, resolver_)))
+        return whole;
+    } catch (const InputError& error) {
+      if (error.kind() != ErrorKind::kResource) throw;
+    }
+  }
   if (auto document = plan_document(prompt, options, *tokenizer_, resolver_)) {
     PreparedRequest out;
     out.document = std::move(*document);
     return out;
   }
-  if (options.has_tgt_lang())
-    return prepare_resolved(
-        prompt, with_target_language(prompt, options, tokenizer_->languages(), resolver_));
-  return prepare_resolved(prompt, options);
+  return prepare_whole();
 }
 
 PreparedRequest RequestProcessor::prepare(const MediaSource& sound, const proto::Prompt& prompt,

@@ -6,8 +6,8 @@ import subprocess
 # Of ICU's data: normal forms, breaks, names of languages, what opens them. (Properties of characters are code.)
 ICU_KEPT = re.compile(r".*(\.nrm|/brkitr/[^/]*\.brk|/(brkitr|lang)/(root|res_index|en)\.res|/root\.res|/pool\.res"
                       r"|/(likelySubtags|metadata|supplementalData|langInfo)\.res|/(cnvalias|ulayout|uemoji)\.icu)")
-# What checks of a GPU call nothing of: MPI, languages of texts, and of curl's what HTTP needs nothing of.
-LEFT_OUT = re.compile(r"lib(mpi|ldap|lber|rtmp|gssapi_krb5|idn2|psl|brotlidec|zstd|nghttp2|ssh2|cld2)[-.\d]*\.so.*")
+# What checks of a GPU call nothing of: MPI, languages and markup of texts, and of curl's what HTTP needs nothing of.
+LEFT_OUT = re.compile(r"lib(mpi|ldap|lber|rtmp|gssapi_krb5|idn2|psl|brotlidec|zstd|nghttp2|ssh2|cld2|expat|md4c)[-.\d]*\.so.*")
 
 
 def icu_data(library):

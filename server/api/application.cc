@@ -48,9 +48,9 @@ class Decorated final : public Exchange {
   const ServerConfig& config_;
 };
 
-// Whether the body is a file of sound, or a form with one.
+// Whether the body is a file, or a form with one.
 bool takes_file(const Route& route, const HttpRequest& request, const AppContext& context) {
-  if (route.kind != Route::Kind::kMayHear) return route.hears();
+  if (route.kind != Route::Kind::kMayHear) return route.has_form();
   const std::string* type = request.header("content-type");
   const bool json = type != nullptr && type->find("json") != type->npos;
   return !json && !context.speech_tasks.empty();
@@ -123,8 +123,10 @@ Admission Application::admit(const HttpRequest& head) {
   admission.takes_body =
       route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages ||
                            route->handler == get_libretranslate_languages);
-  admission.audio = route != nullptr && takes_file(*route, head, context_);
-  admission.file = admission.audio && !route->hears();
+  const bool file = route != nullptr && takes_file(*route, head, context_);
+  admission.form = file;
+  admission.audio = file && route->kind != Route::Kind::kReads;
+  admission.file = file && route->kind == Route::Kind::kMayHear;
   admission.open = route != nullptr && route->open();
   return admission;
 }

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "runtime/engine/engine_api.h"
+#include "server/api/deepl/glossary_store.h"
+#include "server/api/documents/document_store.h"
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"
 #include "server/metrics/metrics.h"
@@ -32,9 +34,8 @@ struct AppContext {
   std::time_t created = std::time(nullptr);
   std::vector<std::string> tasks = {};  // that a request may name
   // What the model is for, as far as its files tell: HuggingFace's names of pipelines, the
-  // likeliest first; and the languages of a model for one pair of them.
+  // likeliest first.
   std::vector<std::string> pipelines = {};
-  std::pair<std::string, std::string> language_pair = {};
   bool reads_images = false;
   // Of a speech model: "transcribe", perhaps "translate"; and the languages that it detects, as
   // "de".
@@ -59,6 +60,10 @@ struct AppContext {
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
   bool sets_length = false;  // the model's generation_config.json says how long answers may be
+  // Of a model that translates from one language to another and names none: their codes, "en", "de".
+  std::optional<std::pair<std::string, std::string>> only_languages = {};
+  GlossaryStore glossaries = {};
+  DocumentStore documents = {};
 };
 
 struct Route;

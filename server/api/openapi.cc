@@ -17,8 +17,8 @@ Json all_schemas() {
   Json all = Json::object();
   for (const std::string_view file :
        {schemas::common_json, schemas::generation_json, schemas::responses_json,
-        schemas::huggingface_json, schemas::translation_json, schemas::scoring_json,
-        schemas::speech_json, schemas::tokens_json, schemas::status_json}) {
+        schemas::huggingface_json, schemas::translation_json, schemas::documents_json,
+        schemas::scoring_json, schemas::speech_json, schemas::tokens_json, schemas::status_json}) {
     const Json some = Json::parse(file);
     for (const auto& [name, schema] : some.items()) {
       TANDEM_CHECK(!all.contains(name), "two schemas have a name");
@@ -37,7 +37,7 @@ Json plain_schema() { return {{"schema", {{"type", "string"}}}}; }
 
 Json request_body(const Route& route) {
   Json content = Json::object();
-  if (route.hears()) {
+  if (route.has_form()) {
     content["multipart/form-data"] = schema_of(route.schemas.request);
   } else {
     content["application/json"] = schema_of(route.schemas.request);
@@ -73,7 +73,7 @@ Json operation_of(const Route& route) {
   if (route.open()) operation["security"] = Json::array();
   if (const size_t brace = route.path.find('{'); brace != route.path.npos)
     operation["parameters"] =
-        Json::array({{{"name", route.path.substr(brace + 1, route.path.size() - brace - 2)},
+        Json::array({{{"name", route.path.substr(brace + 1, route.path.find('}') - brace - 1)},
                       {"in", "path"},
                       {"required", true},
                       {"schema", {{"type", "string"}}}}});
@@ -85,9 +85,11 @@ Json operation_of(const Route& route) {
 std::string openapi_document(const std::string& version, const std::string& root) {
   static const Json schemas = all_schemas();
   Json paths = Json::object();
-  for (const Route& route : routes())
-    paths[std::string(route.path)][std::string(route.method) == "GET" ? "get" : "post"] =
-        operation_of(route);
+  for (const Route& route : routes()) {
+    std::string method = route.method;
+    for (char& c : method) c = static_cast<char>(c | 0x20);
+    paths[std::string(route.path)][method] = operation_of(route);
+  }
   Json document = {{"openapi", "3.1.0"},
                    {"info", {{"title", "Tandem"}, {"version", version}}},
                    {"servers", Json::array({{{"url", root.empty() ? "/" : root}}})},

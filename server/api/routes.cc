@@ -5,14 +5,29 @@
 namespace tandem::server {
 
 bool Route::matches(std::string_view request) const {
-  const size_t brace = path.find('{');
-  if (brace == path.npos) return request == path;
-  return request.size() > brace && request.substr(0, brace) == path.substr(0, brace);
+  std::string_view pattern = path;
+  while (true) {
+    const size_t brace = pattern.find('{');
+    if (brace == pattern.npos) return request == pattern;
+    if (request.size() <= brace || request.substr(0, brace) != pattern.substr(0, brace))
+      return false;
+    if (pattern.substr(brace) != "{id}" && pattern.ends_with('}') &&
+        pattern.find('{', brace + 1) == pattern.npos)
+      return true;  // the rest, slashes included
+    request.remove_prefix(brace);
+    const size_t end = std::min(request.find('/'), request.size());
+    if (end == 0) return false;
+    request.remove_prefix(end);
+    pattern.remove_prefix(pattern.find('}', brace) + 1);
+  }
 }
 
 namespace {
 
 using enum Route::Kind;
+
+constexpr const char* kAnyFile =
+    "text/plain text/markdown text/html application/xml application/octet-stream";
 
 std::vector<Route> text_routes() {
   return {
@@ -115,12 +130,71 @@ std::vector<Route> deepl_routes() {
        kAnswers,
        "The model's languages by DeepL's codes",
        {.answer = "DeeplLanguages", .error = "DeeplError"}},
+  };
+}
+
+// DeepL's, with its errors.
+Route deepl(const char* method, std::string_view path, Handler handler, const char* summary,
+            const char* request, const char* answer, Route::Kind kind = kAnswers) {
+  return {method, path, handler, kind, summary, {request, answer, nullptr, "DeeplError"}};
+}
+
+std::vector<Route> document_routes() {
+  Route result = deepl("POST", "/v2/document/{id}/result", post_document_result,
+                       "The translated file", "DocumentKey", nullptr);
+  result.schemas.other_types = kAnyFile;
+  return {
+      deepl("POST", "/v2/document", post_document, "DeepL's translation of a file",
+            "DocumentRequest", "DeeplDocument", kReads),
+      deepl("POST", "/v2/document/{id}", post_document_status, "Whether it is ready", "DocumentKey",
+            "DeeplDocumentStatus"),
+      result,
+      {"POST",
+       "/translate_file",
+       post_translate_file,
+       kReads,
+       "LibreTranslate's translation of a file",
+       {.request = "FileRequest", .answer = "TranslatedFile", .error = "LibreTranslateError"},
+       /*key_in_body=*/true},
       {"GET",
-       "/v2/glossary-language-pairs",
-       get_deepl_glossary_pairs,
+       "/download_file/{id}",
+       get_download_file,
+       kOpen,
+       "The file that it has made",
+       {.error = "LibreTranslateError", .other_types = kAnyFile}},
+  };
+}
+
+std::vector<Route> glossary_routes() {
+  return {
+      deepl("GET", "/v2/glossary-language-pairs", get_deepl_glossary_pairs,
+            "Pairs of the model's languages", nullptr, "DeeplGlossaryPairs"),
+      deepl("POST", "/v2/glossaries", post_glossary, "Makes a glossary of a pair of languages",
+            "GlossaryRequest", "Glossary"),
+      deepl("GET", "/v2/glossaries", get_glossaries, "Those that there are", nullptr, "Glossaries"),
+      deepl("GET", "/v2/glossaries/{id}", get_glossary, "One of them", nullptr, "Glossary"),
+      deepl("DELETE", "/v2/glossaries/{id}", delete_glossary, "Deletes it", nullptr, nullptr),
+      {"GET",
+       "/v2/glossaries/{id}/entries",
+       get_glossary_entries,
        kAnswers,
-       "None: there are no glossaries",
-       {.answer = "DeeplGlossaryPairs", .error = "DeeplError"}},
+       "Its entries, separated by tabs",
+       {.error = "DeeplError", .other_types = "text/tab-separated-values"}},
+      deepl("POST", "/v3/glossaries", post_glossary, "Makes a glossary of several pairs",
+            "MultilingualGlossaryRequest", "MultilingualGlossary"),
+      deepl("GET", "/v3/glossaries", get_glossaries, "Those that there are", nullptr,
+            "MultilingualGlossaries"),
+      deepl("GET", "/v3/glossaries/{id}", get_glossary, "One of them", nullptr,
+            "MultilingualGlossary"),
+      deepl("PATCH", "/v3/glossaries/{id}", patch_glossary, "Renames it, adds entries",
+            "MultilingualGlossaryRequest", "MultilingualGlossary"),
+      deepl("DELETE", "/v3/glossaries/{id}", delete_glossary, "Deletes it", nullptr, nullptr),
+      deepl("GET", "/v3/glossaries/{id}/entries", get_glossary_entries, "The entries of a pair",
+            nullptr, "GlossaryEntries"),
+      deepl("PUT", "/v3/glossaries/{id}/dictionaries", put_glossary_dictionary,
+            "Replaces the entries of a pair", "GlossaryDictionaryRequest", "GlossaryDictionary"),
+      deepl("DELETE", "/v3/glossaries/{id}/dictionaries", delete_glossary_dictionary,
+            "Deletes a pair", nullptr, nullptr),
   };
 }
 
@@ -293,8 +367,8 @@ const std::vector<Route>& routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> list;
     for (const auto& some :
-         {text_routes(), huggingface_routes(), deepl_routes(), libretranslate_routes(),
-          scoring_routes(), sound_and_token_routes(), status_routes()})
+         {text_routes(), huggingface_routes(), deepl_routes(), document_routes(), glossary_routes(),
+          libretranslate_routes(), scoring_routes(), sound_and_token_routes(), status_routes()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

@@ -26,7 +26,8 @@ struct RouteSchemas {
 
 struct Route {
   const char* method;
-  std::string_view path;  // a last part in braces is any text, slashes included
+  std::string_view
+      path;  // {model} and {file}, a last part, are any text, slashes included; {id} is one part
   Handler handler;
   enum class Kind {
     kOpen,      // needs no key
@@ -34,6 +35,7 @@ struct Route {
     kComputes,  // the engine has work with it
     kHears,     // the same, with a form that has a file of sound
     kMayHear,   // of a speech model: the file itself, such a form, or JSON; else JSON
+    kReads,     // the same, with a form that has a document
   };
   Kind kind;
   const char* summary;
@@ -42,7 +44,8 @@ struct Route {
 
   bool open() const { return kind == Kind::kOpen; }
   bool hears() const { return kind == Kind::kHears; }
-  bool computes() const { return kind == Kind::kComputes || kind == Kind::kMayHear || hears(); }
+  bool has_form() const { return hears() || kind == Kind::kReads; }
+  bool computes() const { return kind == Kind::kComputes || kind == Kind::kMayHear || has_form(); }
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
@@ -53,6 +56,7 @@ std::string path_of_route(const std::string& path);
 // generation_routes.cc
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// translation_routes.cc
 void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // responses/responses_routes.cc
@@ -68,7 +72,23 @@ void get_info(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // deepl/deepl_routes.cc
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// deepl/glossary_routes.cc
 void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_glossaries(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_glossary_entries(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void delete_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void patch_glossary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void put_glossary_dictionary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void delete_glossary_dictionary(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// documents/deepl_documents.cc
+void post_document(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_document_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_document_result(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// documents/libretranslate_files.cc
+void post_translate_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_download_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // libretranslate/libretranslate_routes.cc
 void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);

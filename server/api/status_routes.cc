@@ -32,8 +32,8 @@ Json model_object(const AppContext& app, const std::string& name) {
     model["default_source_language"] = languages.default_source();
   if (!app.tasks.empty()) model["tasks"] = app.tasks;
   if (!app.pipelines.empty()) model["pipelines"] = app.pipelines;
-  if (const auto& [source, target] = app.language_pair; !source.empty())
-    model["language_pair"] = {source, target};
+  if (app.only_languages)
+    model["language_pair"] = {app.only_languages->first, app.only_languages->second};
   if (app.reads_images) model["reads_images"] = true;
   if (!app.speech_tasks.empty()) {
     model["speech_tasks"] = app.speech_tasks;

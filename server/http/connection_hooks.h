@@ -13,7 +13,8 @@ struct Admission {
   std::optional<HttpResponse> refusal;  // the answer; its body is not read
   bool takes_body = true;               // otherwise a small one is read and counts for nothing
   bool audio = false;                   // its body may be as large as a file of sound
-  bool file = false;                    // with audio: what is no form is the file itself
+  bool form = false;                    // its body is a form with a file
+  bool file = false;                    // with form: what is no form is the file itself
   bool open = false;                    // for everybody, also when there are too many connections
 };
 

@@ -37,13 +37,13 @@ std::optional<HttpResponse> RequestGate::refusal(RequestReader& reader, const Ht
                                           : BodyBound{config.max_body_bytes, "--max-body-size"};
   reader.bound_body(bound.bytes, bound.flag);
   if (length && *length > bound.bytes) return too_large(bound);
-  if (length && !admission.audio && !places.memory->has_room_for(*length))
+  if (length && !admission.form && !places.memory->has_room_for(*length))
     return no_memory(*places.memory);
-  if (length && admission.audio && !places.disk->has_room_for(*length))
+  if (length && admission.form && !places.disk->has_room_for(*length))
     return *length > places.disk->all() ? too_large({places.disk->all(), "--max-upload-disk"})
                                         : no_disk(*places.disk);
   try {
-    body = std::make_unique<RequestBody>(request, admission.audio, bound, places, length,
+    body = std::make_unique<RequestBody>(request, admission.form, bound, places, length,
                                          admission.file);
   } catch (BodyRefused& refused) {
     return refused.take_answer();

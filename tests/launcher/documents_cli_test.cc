@@ -70,6 +70,47 @@ TEST(DocumentsCli, FilesFoldersAndPatterns) {
   EXPECT_EQ(read_file(dir.path() / "out/b.German.md"), b.out);
 }
 
+// Whatever the model says: the markup stays, and every text is asked for once.
+TEST(DocumentsCli, FormatsKeepTheirMarkup) {
+  TempDir dir;
+  dir.write("a.html", "<html><h1 id=x>A heading</h1><p>Some <b>bold</b> text.<pre>code</pre>\n");
+  dir.write("b.md", "# A heading\n\n- one `code` item\n\n```\ncode\n```\n");
+  dir.write("c.srt", "1\n00:00:01,000 --> 00:00:02,000\nHello there.\n");
+  dir.write("d.xml", "<a><b x='1'/></a>");
+  dir.write("terms.tsv", "heading\tÜberschrift\n");
+  const std::string folder = dir.path().string();
+  const ProcessResult r =
+      run({"translate", kMbart50, "--from", "en", "--to", "de", folder, "--output-dir",
+           folder + "/out", "--max-new-tokens", "6", "--glossary", folder + "/terms.tsv"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const std::string html = read_file(dir.path() / "out/a.de.html");
+  for (const char* part :
+       {"<html><h1 id=x>", "Überschrift</h1><p>", "<b>", "</b>", "<pre>code</pre>\n"})
+    EXPECT_NE(html.find(part), std::string::npos) << part << " in " << html;
+  const std::string md = read_file(dir.path() / "out/b.de.md");
+  EXPECT_TRUE(md.starts_with("# ")) << md;
+  EXPECT_TRUE(md.ends_with("\n\n```\ncode\n```\n")) << md;
+  EXPECT_NE(md.find("\n\n- "), std::string::npos) << md;
+  EXPECT_NE(md.find("`code`"), std::string::npos) << md;
+  EXPECT_TRUE(
+      read_file(dir.path() / "out/c.de.srt").starts_with("1\n00:00:01,000 --> 00:00:02,000\n"));
+  EXPECT_EQ(read_file(dir.path() / "out/d.de.xml"), "<a><b x='1'/></a>");
+  // By standard input, and as what it is not.
+  EXPECT_TRUE(run({"translate", kMbart50, "--to", "de", "--format", "html", "-"}, "<p>one</p>")
+                  .out.ends_with("</p>\n"));
+}
+
+TEST(DocumentsCli, TheTextOfAPageIsSummarised) {
+  TempDir dir;
+  dir.write("a.html",
+            "<style>p{}</style><p>A tool to find <i>duplicate</i> files on a disk.</p>"
+            "<script>x</script><p>It compares sizes.");
+  const std::string text = "A tool to find duplicate files on a disk.\nIt compares sizes.";
+  const ProcessResult page = run({"summarize", kDemo, (dir.path() / "a.html").string()});
+  EXPECT_EQ(page.status, 0) << page.err;
+  EXPECT_EQ(page.out, run({"summarize", kDemo, text}).out);
+}
+
 TEST(DocumentsCli, TasksOfT5AreChosen) {
   const std::string text = "The weather is fine today. We are going out.";
   const Words tail{"--max-new-tokens", "6", "--min-length", "0", "--num-beams", "1"};
@@ -87,7 +128,10 @@ TEST(DocumentsCli, Errors) {
   const std::pair<Words, const char*> cases[] = {
       {{"summarize", kDemo}, "TEXT"},
       {{"summarize", kDemo, "nothing.txt"}, "nothing.txt"},
-      {{"summarize", kDemo, empty}, "no *.txt"},
+      {{"summarize", kDemo, empty}, "no file of a known ending"},
+      {{"summarize", kDemo, "a text", "--format", "pdf"}, "--format"},
+      {{"translate", kMbart50, "a text", "--to", "de", "--glossary", "x.pdf"}, "x.pdf"},
+      {{"translate", kMbart50, "<a> text", "--to", "de", "--format", "xml"}, "not well-formed"},
       {{"summarize", kDemo, empty + "/*.txt"}, "no file matches"},
       {{"summarize", kDemo, "a text", "--output-dir", empty}, "--output-dir"},
       {{"translate", kMbart50, "a text", "--to", "xx"}, "tgt_lang"},

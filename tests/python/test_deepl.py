@@ -1,4 +1,4 @@
-"""DeepL's package, unmodified, against the real server: all that a client asks of it but documents and glossaries."""
+"""DeepL's package, unmodified, against the real server: texts, markup, documents, glossaries."""
 import deepl
 import httpx
 import pytest
@@ -62,7 +62,7 @@ def test_model_types(client):
 
 
 @pytest.mark.parametrize("options, field", [({"formality": "more"}, "formality"), ({"formality": "less"}, "formality"),
-                                            ({"tag_handling": "xml"}, "tag_handling"), ({"ignore_tags": "a,b"}, "ignore_tags"),
+                                            ({"tag_handling": "text"}, "tag_handling"), ({"ignore_tags": "a,b"}, "ignore_tags"),
                                             ({"glossary": "a-glossary"}, "glossary_id")])
 def test_what_there_is_not_is_refused_by_name(client, options, field):
     with pytest.raises(deepl.DeepLException, match=f"Bad request, message: .*{field}"):
@@ -102,15 +102,81 @@ def test_languages(client):
     assert targets["DE"].supports_formality is False
     for language in targets.values():
         assert client.translate_text("text", source_lang="DE", target_lang=language).text is not None
-    assert client.get_glossary_languages() == []
+    pairs = {(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()}
+    assert ("en", "de") in pairs and ("de", "fr") in pairs and ("en", "en") not in pairs
 
 
-def test_glossaries_and_documents_are_not_there(client, tmp_path):
-    with pytest.raises(deepl.DeepLException, match="(?i)not found.*message: there is no /v2/glossaries"):
-        client.create_glossary("name", "EN", "FR", {"a": "b"})
-    (tmp_path / "in.txt").write_text("text")
-    with pytest.raises(deepl.DeepLException, match="(?i)not found.*message: there is no /v2/document"):
-        client.translate_document_from_filepath(tmp_path / "in.txt", tmp_path / "out.txt", target_lang="FR")
+def test_markup_stays(client):
+    source = '<p class="x">The <b>first</b> text.</p>\n<pre>code</pre><p translate="no">This stays.</p>'
+    for handling in ("html", "xml"):
+        text = client.translate_text(source, source_lang="EN", target_lang="DE", tag_handling=handling).text
+        for part in ('<p class="x">', "<b>", "</b>", "<pre>code</pre>", '<p translate="no">This stays.</p>'):
+            assert text.count(part) == 1, text
+    kept = client.translate_text("<x>one</x> <y>two</y>", source_lang="EN", target_lang="DE", tag_handling="xml", ignore_tags=["x"]).text
+    assert "<x>one</x>" in kept and "<y>" in kept
+    with pytest.raises(deepl.DeepLException, match="not well-formed"):
+        client.translate_text("<a>", source_lang="EN", target_lang="DE", tag_handling="xml")
+
+
+DOCUMENTS = {"in.txt": "One text.\n\n  Two texts.\n", "in.html": "<html><body><h1>A title</h1><p>One <i>word</i> more.</body></html>",
+             "in.srt": "1\n00:00:01,000 --> 00:00:02,000\nHello there.\n"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents(client, tmp_path, name):
+    (tmp_path / name).write_text(DOCUMENTS[name])
+    out = tmp_path / ("out" + name[2:])
+    status = client.translate_document_from_filepath(tmp_path / name, out, source_lang="EN", target_lang="FR")
+    assert status.done and status.billed_characters == len(DOCUMENTS[name])
+    text = out.read_text()
+    if name == "in.html":
+        assert text.startswith("<html><body><h1>") and text.count("<i>") == 1 and text.endswith("</body></html>")
+    elif name == "in.srt":
+        assert text.startswith("1\n00:00:01,000 --> 00:00:02,000\n") and text.endswith("\n")
+    else:
+        assert text == client.translate_text(DOCUMENTS[name], source_lang="EN", target_lang="FR").text
+
+
+def test_documents_that_are_refused(client, tmp_path):
+    (tmp_path / "in.docx").write_bytes(b"PK")
+    with pytest.raises(deepl.DeepLException, match="in.docx.*[.]html"):
+        client.translate_document_from_filepath(tmp_path / "in.docx", tmp_path / "out.docx", target_lang="FR")
+    with pytest.raises(deepl.DeepLException, match="no such document"):
+        client.translate_document_get_status(deepl.DocumentHandle("id", "key"))
+
+
+def test_glossaries(client):
+    made = client.create_glossary("mine", "EN", "DE", {"house": "Hausboot", "car": "Wagen"})
+    assert made.ready and made.entry_count == 2 and made.name == "mine"
+    assert client.get_glossary(made.glossary_id).source_lang == "en"
+    assert made.glossary_id in [one.glossary_id for one in client.list_glossaries()]
+    assert client.get_glossary_entries(made) == {"house": "Hausboot", "car": "Wagen"}
+    text = client.translate_text("I see a house here.", source_lang="EN", target_lang="DE", glossary=made).text
+    assert text.count("Hausboot") == 1, text
+    with pytest.raises(deepl.DeepLException, match="glossary_id"):
+        client.translate_text("house", source_lang="EN", target_lang="FR", glossary=made.glossary_id)
+    client.delete_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary(made.glossary_id)
+
+
+def test_glossaries_of_several_pairs(server_of_languages):
+    if not hasattr(deepl, "DeepLClient"):
+        pytest.skip("an older package")
+    client = deepl.DeepLClient(KEY, server_url=server_of_languages.url)
+    pairs = [deepl.MultilingualGlossaryDictionaryEntries("en", target, {"a": target}) for target in ("de", "fr")]
+    made = client.create_multilingual_glossary("two", pairs)
+    assert {(one.source_lang, one.target_lang, one.entry_count) for one in made.dictionaries} == {("en", "de", 1), ("en", "fr", 1)}
+    entries = client.get_multilingual_glossary_entries(made, "en", "fr")
+    assert entries.dictionaries[0].entries == {"a": "fr"}
+    client.replace_multilingual_glossary_dictionary(made, deepl.MultilingualGlossaryDictionaryEntries("en", "de", {"b": "x"}))
+    client.update_multilingual_glossary_dictionary(made, deepl.MultilingualGlossaryDictionaryEntries("en", "de", {"c": "y"}))
+    assert client.get_multilingual_glossary_entries(made, "en", "de").dictionaries[0].entries == {"b": "x", "c": "y"}
+    assert client.update_multilingual_glossary_name(made, "new").name == "new"
+    client.delete_multilingual_glossary_dictionary(made, source_lang="en", target_lang="fr")
+    assert len(client.get_multilingual_glossary(made).dictionaries) == 1
+    client.delete_multilingual_glossary(made)
+    assert made.glossary_id not in [one.glossary_id for one in client.list_multilingual_glossaries()]
 
 
 def test_forms(server_of_languages, client):

@@ -66,3 +66,23 @@ def test_a_long_text_keeps_its_layout(client):
     text = "\n\n".join(f"  {i}. Das ist ein Satz. Und noch einer." for i in range(60))
     lines = client.translate(text, "de", "fr").split("\n")
     assert len(lines) == 119 and all(line.startswith("  ") for line in lines[::2]) and not any(lines[1::2])
+
+
+def test_html_keeps_its_tags(server_of_languages):
+    body = {"q": "<p>Das <b>Wetter</b> ist schön.</p><code>x</code>", "source": "de", "target": "fr", "format": "html", "api_key": KEY}
+    text = httpx.post(server_of_languages.url + "/translate", json=body, timeout=60).json()["translatedText"]
+    for part in ("<p>", "<b>", "</b>", "</p><code>x</code>"):
+        assert text.count(part) == 1, text
+
+
+def test_a_file(client, server_of_languages, tmp_path):
+    (tmp_path / "a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nGuten Tag.\n")
+    if hasattr(client, "translate_file"):
+        url = client.translate_file(str(tmp_path / "a.srt"), "de", "fr")
+    else:
+        with (tmp_path / "a.srt").open("rb") as file:
+            url = httpx.post(server_of_languages.url + "/translate_file", files={"file": file}, timeout=60,
+                             data={"source": "de", "target": "fr", "api_key": KEY}).json()["translatedFileUrl"]
+    answer = httpx.get(url)
+    assert answer.status_code == 200 and answer.text.startswith("1\n00:00:01,000 --> 00:00:02,000\n")
+    assert ".srt" in httpx.get(server_of_languages.url + "/frontend/settings").json()["supportedFilesFormat"]

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/http/http.h"
+#include "text/documents/document_format.h"
+#include "text/documents/document_readers.h"
 #include "text/languages.h"
 
 namespace tandem::server {
@@ -26,6 +29,10 @@ nlohmann::json parse_deepl_body(const HttpRequest& request);
 struct DeeplOptions {
   bool show_billed_characters = true;
   std::string model_type;  // for the answer's model_type_used; empty: it was not asked for
+  std::optional<DocumentFormat> format = {};  // of the texts: tag_handling
+  TagRules tags = {};
+  bool sentences = true;         // of texts with markup: each by itself
+  std::string glossary_id = {};  // empty: none
 };
 // Takes them out of the body. Ignores fields without effect here. Throws InputError naming a field
 // that asks for an unsupported feature.

@@ -2,6 +2,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -21,25 +22,20 @@ struct RefusedField {
   const char* why;
 };
 constexpr RefusedField kRefusedFields[] = {
-    {"glossary_id", "there are no glossaries here"},
-    {"glossary_ids", "there are no glossaries here"},
+    {"glossary_ids", "a text is translated with one glossary; glossary_id names it"},
     {"style_id", "there are no style rules here"},
     {"custom_instructions", "this kind of model follows no instructions"},
     {"translation_memory_id", "there are no translation memories here"},
-    {"translation_memory_threshold", "there are no translation memories here"},
-    {"tag_handling", "texts are translated as they are, without parsing their tags"},
-    {"tag_handling_version", "texts are translated as they are, without parsing their tags"},
-    {"non_splitting_tags", "texts are translated as they are, without parsing their tags"},
-    {"splitting_tags", "texts are translated as they are, without parsing their tags"},
-    {"ignore_tags", "texts are translated as they are, without parsing their tags"}};
+    {"translation_memory_threshold", "there are no translation memories here"}};
 
 // Of forms: what DeepL's fields are that are no texts.
-constexpr const char* kFlags[] = {"preserve_formatting", "show_billed_characters",
-                                  "outline_detection", "enable_beta_languages"};
-constexpr const char* kLists[] = {"text",        "non_splitting_tags", "splitting_tags",
-                                  "ignore_tags", "glossary_ids",       "custom_instructions"};
-constexpr const char* kTexts[] = {"source_lang",     "target_lang",  "context",   "formality",
-                                  "split_sentences", "tag_handling", "model_type"};
+constexpr const char* kDeeplFlags[] = {"preserve_formatting", "show_billed_characters",
+                                       "outline_detection", "enable_beta_languages"};
+constexpr const char* kDeeplLists[] = {"text",        "non_splitting_tags", "splitting_tags",
+                                       "ignore_tags", "glossary_ids",       "custom_instructions"};
+constexpr const char* kDeeplTexts[] = {"source_lang", "target_lang",     "context",
+                                       "formality",   "split_sentences", "tag_handling",
+                                       "model_type",  "glossary_id",     "tag_handling_version"};
 
 bool asks_for_nothing(const json& value) {
   return value.is_null() || value == "" || (value.is_structured() && value.empty());
@@ -56,6 +52,42 @@ void take_choice(json& body, const char* name, std::initializer_list<const char*
   if (std::none_of(without_effect.begin(), without_effect.end(), is))
     throw invalid_request(name, "\"" + text.substr(0, 40) + "\" is no value of it");
   if (value != nullptr) *value = text;
+}
+
+// Names of elements: a list, or a text with commas between them.
+std::set<std::string, std::less<>> take_tags(json& body, const char* name, bool has_tags) {
+  std::set<std::string, std::less<>> out;
+  auto value = take(body, name);
+  if (!value || asks_for_nothing(*value)) return out;
+  if (!has_tags) throw invalid_request(name, "needs tag_handling");
+  if (value->is_string()) value = json::array({*value});
+  if (!value->is_array()) throw invalid_request(name, "expected a list of names");
+  for (const json& one : *value) {
+    if (!one.is_string()) throw invalid_request(name, "expected a list of names");
+    const std::string& names = one.get_ref<const std::string&>();
+    for (size_t at = 0; at <= names.size();) {
+      const size_t end = std::min(names.find(',', at), names.size());
+      const size_t first = std::min(names.find_first_not_of(' ', at), end);
+      const size_t last = names.find_last_not_of(' ', end == 0 ? 0 : end - 1);
+      if (first < end) out.insert(names.substr(first, last + 1 - first));
+      at = end + 1;
+    }
+  }
+  return out;
+}
+
+void take_tag_handling(json& body, DeeplOptions& out) {
+  const std::string handling = take_string(body, "tag_handling").value_or("");
+  if (!handling.empty() && handling != "html" && handling != "xml")
+    throw invalid_request("tag_handling",
+                          "\"" + handling.substr(0, 40) + "\" is neither html nor xml");
+  if (!handling.empty()) out.format = document_format_named(handling);
+  take_choice(body, "tag_handling_version", {"", "v1", "v2"}, {});
+  const bool has_tags = out.format.has_value();
+  out.tags.ignored = take_tags(body, "ignore_tags", has_tags);
+  out.tags.splitting = take_tags(body, "splitting_tags", has_tags);
+  out.tags.inside = take_tags(body, "non_splitting_tags", has_tags);
+  out.tags.detect_outline = take_bool(body, "outline_detection").value_or(true);
 }
 
 }  // namespace
@@ -75,7 +107,7 @@ void as_deepl_error(const HttpRequest& request, HttpResponse& response) {
 }
 
 json parse_deepl_body(const HttpRequest& request) {
-  return parse_form_or_json(request, {kFlags, kTexts, kLists});
+  return parse_form_or_json(request, {kDeeplFlags, kDeeplTexts, kDeeplLists});
 }
 
 DeeplOptions take_deepl_options(json& body) {
@@ -85,11 +117,13 @@ DeeplOptions take_deepl_options(json& body) {
     if (value && !asks_for_nothing(*value)) throw not_supported(field.name, field.why);
   }
   out.show_billed_characters = take_bool(body, "show_billed_characters").value_or(true);
-  for (const char* name : {"preserve_formatting", "outline_detection", "enable_beta_languages"})
-    take_bool(body, name);
+  for (const char* name : {"preserve_formatting", "enable_beta_languages"}) take_bool(body, name);
+  take_tag_handling(body, out);
+  out.glossary_id = take_string(body, "glossary_id").value_or("");
   take_string(body, "context");
   std::string sentences;
   take_choice(body, "split_sentences", {"0", "1", "nonewlines"}, {}, &sentences);
+  out.sentences = sentences != "0";
   if (!body.contains("split"))
     body["split"] = sentences == "0" ? "none" : sentences == "1" ? "sentences" : "auto";
   take_choice(body, "formality", {"default", "prefer_more", "prefer_less"}, {"more", "less"});

@@ -6,6 +6,7 @@
 #include "server/api/deepl/deepl.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
+#include "text/language_names.h"
 
 namespace tandem::server {
 namespace {
@@ -28,6 +29,12 @@ bool wants_targets(const std::string& query) {
   return false;
 }
 
+std::string deepl_spelling(std::string code) {
+  for (char& c : code)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return code;
+}
+
 }  // namespace
 
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
@@ -46,11 +53,13 @@ void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& excha
     if (targets) one["supports_formality"] = false;
     list.push_back(std::move(one));
   }
+  if (const auto& only = app.only_languages) {
+    const std::string& code = targets ? only->second : only->first;
+    Json one = {{"language", deepl_spelling(code)}, {"name", language_name(code)}};
+    if (targets) one["supports_formality"] = false;
+    list.push_back(std::move(one));
+  }
   exchange->respond({.body = dump_ordered_line(list)});
-}
-
-void get_deepl_glossary_pairs(AppContext&, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond({.body = dump_ordered_line({{"supported_languages", Json::array()}})});
 }
 
 }  // namespace tandem::server

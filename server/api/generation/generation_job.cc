@@ -60,6 +60,7 @@ void GenerationJob::start() {
   r.priority = request_.priority;
   std::vector<EngineApi::Request> requests(request_.prompts.size(), r);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].prompt = request_.prompts[i];
+  if (requests.empty()) return finish();  // documents without a word
   EngineJob::start(std::move(requests));
 }
 
@@ -166,8 +167,28 @@ void GenerationJob::fail(const proto::Error& error) {
   exchange_->end();
 }
 
+// The documents of the texts that have come.
+void GenerationJob::join_documents() {
+  std::vector<std::string> texts;
+  std::string finish_reason = "stop";
+  for (const Choice& choice : choices_) {
+    texts.push_back(choice.text);
+    if (choice.finish_reason == "length") finish_reason = choice.finish_reason;
+  }
+  choices_.clear();
+  for (std::string& text : translated_documents(request_, texts)) {
+    Choice choice;
+    choice.index = static_cast<int>(choices_.size());
+    choice.text = std::move(text);
+    choice.finish_reason = finish_reason;
+    choices_.push_back(std::move(choice));
+  }
+}
+
 void GenerationJob::finish() {
-  if (request_.prompt_logprobs)
+  if (!request_.documents.empty())
+    join_documents();
+  else if (request_.prompt_logprobs)
     for (size_t i = 0; i < choices_.size(); ++i) {
       const PromptProgress& part = parts_[i / request_.sequences];
       choices_[i].prompt_logprobs = &part.prompt_logprobs;

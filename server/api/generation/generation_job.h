@@ -48,6 +48,7 @@ class GenerationJob final : public EngineJob {
   void count_end(const PromptProgress& part, const proto::RequestChunk& chunk);
   void begin_stream();
   void write(std::string events);
+  void join_documents();
 
   const GenerationRequest request_;
   const std::unique_ptr<AnswerFormat> format_;

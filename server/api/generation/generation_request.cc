@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/code_points.h"
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/generation/chat_messages.h"
 #include "server/api/generation/foreign_fields.h"
 #include "server/api/json_body.h"
-#include "server/api/text_pairs.h"
 #include "server/http/url.h"
 
 namespace tandem::server {
@@ -95,7 +93,38 @@ int count_of(const nlohmann::json& params) {
   return 1;
 }
 
-// What both endpoints have in common; the rest of the body becomes parameters.
+bool begins_as_token_ids(const nlohmann::json& value) {
+  return value.is_array() && !value.empty() && value.front().is_number();
+}
+
+std::optional<proto::PromptPart> take_decoder_prompt(nlohmann::json& body) {
+  const auto prompt = take(body, "decoder_prompt");
+  if (!prompt) return std::nullopt;
+  return read_prompt_part(*prompt, "decoder_prompt");
+}
+
+proto::Prompt read_pair(const nlohmann::json& prompt,
+                        const std::optional<proto::PromptPart>& decoder) {
+  if (!decoder) return read_prompt(prompt);
+  proto::Prompt pair;
+  *pair.mutable_encoder() = read_prompt_part(prompt, "prompt");
+  *pair.mutable_decoder() = *decoder;
+  return pair;
+}
+
+std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
+  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt))
+    return {std::move(prompt)};
+  if (!prompt.is_array())
+    throw invalid_request("prompt", "expected a string, token ids, or a list of them");
+  if (prompt.empty()) throw invalid_request("prompt", "the list is empty");
+  std::vector<nlohmann::json> prompts;
+  for (nlohmann::json& one : prompt) prompts.push_back(std::move(one));
+  return prompts;
+}
+
+}  // namespace
+
 void take_common(nlohmann::json& body, const ServerConfig& config, GenerationRequest& r) {
   r.model = check_model(config, body);
   take_foreign_fields(body);
@@ -137,38 +166,6 @@ void set_options(nlohmann::json body, const ServerConfig& config, GenerationRequ
   r.options = r.names.around([&] { return read_options(body); });
   check_copies(r.options.ByteSizeLong(), r.prompts.size(), config, "prompt");
 }
-
-bool begins_as_token_ids(const nlohmann::json& value) {
-  return value.is_array() && !value.empty() && value.front().is_number();
-}
-
-std::optional<proto::PromptPart> take_decoder_prompt(nlohmann::json& body) {
-  const auto prompt = take(body, "decoder_prompt");
-  if (!prompt) return std::nullopt;
-  return read_prompt_part(*prompt, "decoder_prompt");
-}
-
-proto::Prompt read_pair(const nlohmann::json& prompt,
-                        const std::optional<proto::PromptPart>& decoder) {
-  if (!decoder) return read_prompt(prompt);
-  proto::Prompt pair;
-  *pair.mutable_encoder() = read_prompt_part(prompt, "prompt");
-  *pair.mutable_decoder() = *decoder;
-  return pair;
-}
-
-std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
-  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt))
-    return {std::move(prompt)};
-  if (!prompt.is_array())
-    throw invalid_request("prompt", "expected a string, token ids, or a list of them");
-  if (prompt.empty()) throw invalid_request("prompt", "the list is empty");
-  std::vector<nlohmann::json> prompts;
-  for (nlohmann::json& one : prompt) prompts.push_back(std::move(one));
-  return prompts;
-}
-
-}  // namespace
 
 void check_copies(size_t bytes, size_t copies, const ServerConfig& config, const char* field) {
   constexpr size_t kGrowth = 4;
@@ -267,31 +264,6 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   if (top) r.names.add("logprobs", "top_logprobs");
   if (logprobs.value_or(false)) body["logprobs"] = top.value_or(0);
   set_options(std::move(body), config, r);
-  return r;
-}
-
-GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& config,
-                                    const LanguageSet& languages) {
-  GenerationRequest r;
-  r.endpoint = Endpoint::kTranslate;
-  r.list_field = "text";
-  r.deepl = take_deepl_options(body);
-  take_common(body, config, r);
-  if (r.stream) throw not_supported("stream", "translations come whole");
-  std::vector<std::string> texts = take_texts(body, "text");
-  if (texts.size() > static_cast<size_t>(config.max_prompts))
-    throw invalid_request("text", std::to_string(texts.size()) + " texts; at most " +
-                                      std::to_string(config.max_prompts) + " fit a request");
-  for (size_t i = 0; i < texts.size(); ++i) {
-    r.prompts.push_back(text_prompt(texts[i], "text[" + std::to_string(i) + "]"));
-    r.characters.push_back(count_code_points(texts[i]));
-  }
-  for (const char* name : {"source_lang", "src_lang", "target_lang", "tgt_lang"})
-    if (has(body, name) && body[name].is_string())
-      body[name] =
-          languages.meant(body[name].get<std::string>()).value_or(body[name].get<std::string>());
-  set_options(std::move(body), config, r);
-  r.source_language = r.options.has_src_lang() ? r.options.src_lang() : languages.default_source();
   return r;
 }
 

@@ -12,9 +12,11 @@
 #include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/deepl/deepl.h"
+#include "server/api/deepl/glossary_store.h"
 #include "server/api/field_names.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/http/config.h"
+#include "text/documents/translatable_document.h"
 #include "text/languages.h"
 
 namespace tandem::server {
@@ -43,15 +45,33 @@ struct GenerationRequest {
   std::string source_language;     // empty: texts have none
   std::vector<size_t> characters;  // of each text
   DeeplOptions deepl;
+  // Where markup stays or a glossary is used, each text: its own texts are the prompts.
+  std::vector<TranslatableDocument> documents;
   LibreTranslateOptions libretranslate;
 };
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);
 GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
-// languages: candidates for names in another spelling. A text has one translation, except in
-// LibreTranslate's interface.
-GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& config,
-                                    const LanguageSet& languages);
+// What a translation's texts are, and what they need besides the body.
+struct TranslationContext {
+  const ServerConfig& config;
+  const LanguageSet& languages;  // candidates for names in another spelling
+  const GlossaryStore& glossaries;
+  // AppContext::only_languages
+  std::optional<std::pair<std::string, std::string>> only_languages = {};
+  // Of a file, whatever the body says; nothing: tag_handling's, else plain text.
+  std::optional<DocumentFormat> format = {};
+};
+// A text has one translation, except in LibreTranslate's interface.
+GenerationRequest parse_translation(nlohmann::json body, const TranslationContext& context);
+// The request's documents, each of `sequences`, of the texts for each prompt.
+std::vector<std::string> translated_documents(const GenerationRequest& request,
+                                              const std::vector<std::string>& texts);
+
+// What all endpoints have in common; the rest of the body becomes parameters, once there are
+// prompts.
+void take_common(nlohmann::json& body, const ServerConfig& config, GenerationRequest& r);
+void set_options(nlohmann::json body, const ServerConfig& config, GenerationRequest& r);
 
 // Takes "priority" and "timeout" (0: none) out of the body.
 struct Urgency {

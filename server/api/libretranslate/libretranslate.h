@@ -44,6 +44,8 @@ struct LibreTranslateLanguage {
   std::string code;  // "en", "zh-Hant"
   std::string name;  // in English
 };
+// By its code: "de" → {"de", "German"}.
+LibreTranslateLanguage libretranslate_language(const std::string& code);
 // Those that the model has, in the order of their names.
 std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages);
 

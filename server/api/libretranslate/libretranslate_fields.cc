@@ -17,14 +17,15 @@ using nlohmann::json;
 
 constexpr int kMostAlternatives = 15;
 // Of forms: texts, however they look.
-constexpr const char* kTexts[] = {"q", "source", "target", "format", "api_key"};
+constexpr const char* kLibreTranslateTexts[] = {"q", "source", "target", "format", "api_key"};
 
 }  // namespace
 
 bool is_libretranslate_path(std::string_view path) {
-  static constexpr std::string_view kPaths[] = {"/translate", "/detect", "/languages",
-                                                "/frontend/settings"};
-  return std::find(std::begin(kPaths), std::end(kPaths), path) != std::end(kPaths);
+  static constexpr std::string_view kPaths[] = {"/translate", "/translate_file", "/detect",
+                                                "/languages", "/frontend/settings"};
+  return path.starts_with("/download_file/") ||
+         std::find(std::begin(kPaths), std::end(kPaths), path) != std::end(kPaths);
 }
 
 void as_libretranslate_error(const HttpRequest& request, HttpResponse& response) {
@@ -36,7 +37,7 @@ void as_libretranslate_error(const HttpRequest& request, HttpResponse& response)
 }
 
 std::optional<json> parse_libretranslate_body(const ServerConfig& config, Exchange& exchange) {
-  json body = parse_form_or_json(exchange.request(), {{}, kTexts, {}});
+  json body = parse_form_or_json(exchange.request(), {{}, kLibreTranslateTexts, {}});
   const auto key = take_string(body, "api_key");
   if (has_key(config, exchange.request()) || is_key(config, key.value_or(""))) return body;
   exchange.respond(error_response(401, kWrongKey));
@@ -50,8 +51,7 @@ LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& 
   out.list = q->is_array();
   const std::string format = take_string(body, "format").value_or("text");
   if (format != "text" && format != "html") throw invalid_request("format", "must be text or html");
-  if (format == "html")
-    throw not_supported("format", "html is not built: tags would be translated");
+  if (format == "html") body["tag_handling"] = "html";
   out.alternatives =
       static_cast<int>(take_int(body, "alternatives", 0, kMostAlternatives).value_or(0));
   const auto source = take_string(body, "source");

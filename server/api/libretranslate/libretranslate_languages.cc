@@ -46,11 +46,15 @@ std::string all_of(const nlohmann::json& texts) {
 
 }  // namespace
 
+LibreTranslateLanguage libretranslate_language(const std::string& code) {
+  return {code, english_name(code)};
+}
+
 std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages) {
   std::vector<LibreTranslateLanguage> out;
   for (const std::string& name : languages.names()) {
     const std::string code = code_of(languages, name);
-    out.push_back({code, english_name(code)});
+    out.push_back(libretranslate_language(code));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return std::tie(a.name, a.code) < std::tie(b.name, b.code);

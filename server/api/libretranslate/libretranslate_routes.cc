@@ -1,4 +1,5 @@
 // LibreTranslate's routes: what its clients and its page's settings ask for.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "server/api/json_body.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
+#include "text/documents/document_format.h"
 
 namespace tandem::server {
 namespace {
@@ -16,6 +18,17 @@ Json detections(const std::vector<DetectedLanguage>& found) {
   for (const DetectedLanguage& language : found)
     out.push_back(
         {{"confidence", static_cast<int>(100 * language.confidence)}, {"language", language.code}});
+  return out;
+}
+
+Json known_document_endings_list() {
+  Json out = Json::array();
+  const std::string endings = known_document_endings();
+  for (size_t at = 0; at < endings.size();) {
+    const size_t end = std::min(endings.find(", ", at), endings.size());
+    out.push_back(endings.substr(at, end - at));
+    at = end + 2;
+  }
   return out;
 }
 
@@ -44,6 +57,15 @@ void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchang
   for (const LibreTranslateLanguage& language : languages) targets.push_back(language.code);
   for (const LibreTranslateLanguage& language : languages)
     out.push_back({{"code", language.code}, {"name", language.name}, {"targets", targets}});
+  if (languages.empty() && app.only_languages) {
+    const auto& [source, target] = *app.only_languages;
+    const auto add = [&](const std::string& code, const Json& to) {
+      out.push_back(
+          {{"code", code}, {"name", libretranslate_language(code).name}, {"targets", to}});
+    };
+    add(source, Json::array({target}));
+    add(target, Json::array());
+  }
   exchange->respond({.body = dump_ordered_line(out)});
 }
 
@@ -58,12 +80,12 @@ void get_frontend_settings(AppContext& app, const std::shared_ptr<Exchange>& exc
       {.body = dump_ordered_line(
            {{"apiKeys", !app.config.api_keys.empty()},
             {"charLimit", -1},
-            {"filesTranslation", false},
+            {"filesTranslation", true},
             {"frontendTimeout", 500},
             {"keyRequired", !app.config.api_keys.empty()},
             {"language", {{"source", entry("auto", "Auto Detect")}, {"target", first}}},
             {"suggestions", false},
-            {"supportedFilesFormat", Json::array()}})});
+            {"supportedFilesFormat", known_document_endings_list()}})});
 }
 
 }  // namespace tandem::server

@@ -138,7 +138,7 @@ TEST(DocumentState, SummariesThatDoNotGetShorterEnd) {
   for (const PartRequest& part : state.next()) state.take(part.number, answer_to(text_of(part)), 1);
   state.check_integrity();
   ASSERT_TRUE(state.finished());
-  EXPECT_EQ(state.output().outputs(0).text(), "\n<a>\n<b>");
+  EXPECT_EQ(state.output().outputs(0).text(), "<a>\n<b>");
 }
 
 TEST(DocumentState, StopsAnywhere) {

@@ -81,7 +81,7 @@ TEST(LibreTranslate, Errors) {
       {R"({"q": "a", "source": "en"})", "target"},
       {R"({"q": "a", "source": "xx", "target": "de"})", "source"},
       {R"({"q": "1 2 3", "source": "auto", "target": "de"})", "source"},
-      {R"({"q": "a", "source": "en", "target": "de", "format": "html"})", "format"},
+      {R"({"q": "a", "source": "en", "target": "de", "format": "pdf"})", "format"},
       {R"({"q": "a", "source": "en", "target": "de", "alternatives": 99})", "alternatives"},
       {R"({"q": 5, "source": "en", "target": "de"})", "q"}};
   for (const auto& [body, field] : cases) {

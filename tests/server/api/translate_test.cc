@@ -103,7 +103,7 @@ TEST(Translate, ErrorsHaveDeepLsMessage) {
   EXPECT_EQ(e->status(), 400);
   EXPECT_EQ(e->error_param(), "glossary_id");
   EXPECT_EQ(e->json()["message"], e->json()["error"]["message"]);
-  for (const char* path : {"/v2/write/rephrase", "/v3/glossaries"}) {
+  for (const char* path : {"/v2/write/rephrase", "/v3/style_rules"}) {
     const auto missing = s.ask("POST", path, "{}");
     EXPECT_EQ(missing->status(), 404);
     EXPECT_TRUE(missing->json()["message"].is_string()) << path;
@@ -147,7 +147,7 @@ TEST(Translate, FieldsThatChangeNothingAndThoseThatWould) {
       {R"("formality": "more")", "formality"},
       {R"("formality": "rude")", "formality"},
       {R"("split_sentences": "2")", "split_sentences"},
-      {R"("tag_handling": "xml")", "tag_handling"},
+      {R"("tag_handling": "text")", "tag_handling"},
       {R"("ignore_tags": ["a"])", "ignore_tags"},
       {R"("glossary_ids": ["a"])", "glossary_ids"},
       {R"("style_id": "a")", "style_id"},

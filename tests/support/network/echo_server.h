@@ -31,7 +31,7 @@ class Echo final : public server::ConnectionHooks {
       admission.refusal = server::HttpResponse{.status = 401, .body = "no"};
     admission.takes_body = head.method == "POST";
     admission.open = head.path == "/live";
-    admission.audio = head.path == "/audio";
+    admission.audio = admission.form = head.path == "/audio";
     return admission;
   }
   void handle(const std::shared_ptr<server::Exchange>& exchange) override {

@@ -40,7 +40,9 @@ class FakeExchange final : public server::Exchange {
   FakeExchange(std::string method, std::string path, std::string body = {},
                server::Headers headers = {}) {
     request_.method = std::move(method);
-    request_.path = std::move(path);
+    const size_t query = path.find('?');
+    if (query != path.npos) request_.query = path.substr(query + 1);
+    request_.path = path.substr(0, query);
     request_.body = std::move(body);
     request_.headers = std::move(headers);
     request_.id = "rid";

@@ -1,0 +1,195 @@
+#include "launcher/commands/document_files.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/readable_text.h"
+#include "launcher/commands/command.h"
+#include "launcher/commands/input.h"
+
+namespace tandem::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& argument, const std::string& why) {
+  throw UsageError("TEXT", "\"" + readable(argument) + "\": " + why);
+}
+
+std::vector<std::string> files_of_folder(const std::string& folder) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error) && document_format_of_file(entry.path().filename().string()))
+      out.push_back(entry.path().string());
+  }
+  if (error) refuse(folder, error.message());
+  if (out.empty())
+    refuse(folder, "has no file of a known ending (" + known_document_endings() + ")");
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::string> files_of_pattern(const std::string& pattern) {
+  glob_t found{};
+  const int status = glob(pattern.c_str(), GLOB_TILDE, nullptr, &found);
+  std::vector<std::string> out;
+  for (size_t i = 0; status == 0 && i < found.gl_pathc; ++i)
+    if (fs::is_regular_file(found.gl_pathv[i])) out.emplace_back(found.gl_pathv[i]);
+  globfree(&found);
+  if (out.empty()) refuse(pattern, "no file matches");
+  return out;
+}
+
+void append_line(std::optional<std::string>& to, std::optional<std::string> more) {
+  if (!more) return;
+  to = to ? *to + "\n" + *more : std::move(more);
+}
+
+}  // namespace
+
+std::vector<DocumentInput> find_documents(const std::vector<std::string>& arguments) {
+  std::vector<DocumentInput> out;
+  const auto add_files = [&](const std::vector<std::string>& files) {
+    for (const std::string& file : files) out.push_back({file, {}, false});
+  };
+  if (std::count(arguments.begin(), arguments.end(), "-") > 1)
+    refuse("-", "standard input is read once");
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (argument == "-")
+      add_files({"-"});
+    else if (fs::is_directory(argument, error))
+      add_files(files_of_folder(argument));
+    else if (fs::exists(argument, error))
+      add_files({argument});
+    else if (argument.find_first_of(" \t\n") != std::string::npos)
+      out.push_back({"", argument, true});
+    else if (argument.find_first_of("*?") != std::string::npos)
+      add_files(files_of_pattern(argument));
+    else
+      refuse(argument,
+             "there is no such file; a text has a blank in it, or comes by standard "
+             "input (-)");
+  }
+  return out;
+}
+
+std::string read_text(DocumentInput& input) {
+  std::string text = input.text;
+  if (!input.is_text) {
+    const std::unique_ptr<std::istream> in = open_input(input.name);
+    text.assign(std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>());
+  }
+  const size_t end = text.find_last_not_of("\n\r") + 1;
+  input.end = text.substr(end);
+  text.resize(end);
+  return text;
+}
+
+DocumentFiles::DocumentFiles(std::vector<DocumentInput> inputs,
+                             const DocumentFileOptions& options) {
+  if (!options.output_folder.empty()) {
+    std::vector<std::string> names;
+    for (const DocumentInput& input : inputs) {
+      if (input.is_text)
+        throw UsageError("--output-dir",
+                         "is for files; \"" + readable(input.text.substr(0, 40)) + "\" is a text");
+      names.push_back(input.name);
+    }
+    folder_.emplace(options.output_folder, names, options.output_name);
+  }
+  for (DocumentInput& input : inputs) open(std::move(input), options);
+}
+
+void DocumentFiles::open(DocumentInput input, const DocumentFileOptions& options) {
+  OneDocument one;
+  std::string text = read_text(input);
+  const DocumentFormat format =
+      options.format ? *options.format
+                     : document_format_of_file(input.name).value_or(DocumentFormat::kText);
+  one.first_request = requests_.size();
+  const bool is_plain =
+      format == DocumentFormat::kText && (options.text_alone || options.rules.glossary == nullptr);
+  if (!is_plain) {
+    TranslatableDocument document(format, std::move(text), options.rules,
+                                  input.name.empty() ? "TEXT" : readable(input.name));
+    if (options.text_alone)
+      text = document.plain_text();
+    else
+      one.document.emplace(std::move(document));
+  }
+  if (one.document) {
+    one.answers.resize(one.document->texts().size());
+    requests_.insert(requests_.end(), one.document->texts().begin(), one.document->texts().end());
+  } else {
+    one.answers.resize(1);
+    requests_.push_back(std::move(text));
+  }
+  of_request_.resize(requests_.size(), documents_.size());
+  one.input = std::move(input);
+  documents_.push_back(std::move(one));
+}
+
+DocumentFiles::OneDocument& DocumentFiles::document_of(size_t request) {
+  return documents_.at(of_request_.at(request));
+}
+
+const std::string& DocumentFiles::name_of(size_t request) const {
+  return documents_.at(of_request_.at(request)).input.name;
+}
+
+std::optional<std::string> DocumentFiles::take(size_t request, const std::string& answer) {
+  OneDocument& one = document_of(request);
+  one.answers.at(request - one.first_request) = answer;
+  if (++one.answered < one.answers.size()) return std::nullopt;
+  const size_t place = of_request_.at(request);
+  if (one.failed) return written(place, {});
+  const std::string text = one.document ? one.document->with(one.answers) : answer;
+  return written(place, text);
+}
+
+std::optional<std::string> DocumentFiles::fail(size_t request) {
+  OneDocument& one = document_of(request);
+  if (!one.failed && one.document)
+    std::fprintf(stderr, "tandem: %s: is not written, because a part of it has failed\n",
+                 one.input.name.empty() ? "the text" : readable(one.input.name).c_str());
+  one.failed = true;
+  if (++one.answered != one.answers.size()) return std::nullopt;
+  return written(of_request_.at(request), {});
+}
+
+std::optional<std::string> DocumentFiles::take_first() {
+  std::optional<std::string> out;
+  for (size_t i = 0; i < documents_.size() && documents_[i].answers.empty(); ++i)
+    append_line(out, write(i, documents_[i].document->source()));
+  return out;
+}
+
+std::optional<std::string> DocumentFiles::written(size_t place, const std::string& text) {
+  std::optional<std::string> out;
+  if (!documents_[place].failed) out = write(place, text);
+  for (size_t i = place + 1; i < documents_.size() && documents_[i].answers.empty(); ++i)
+    append_line(out, write(i, documents_[i].document->source()));
+  return out;
+}
+
+std::optional<std::string> DocumentFiles::write(size_t place, const std::string& text) {
+  if (!folder_) return text;
+  const OneDocument& one = documents_[place];
+  const bool needs_end = one.input.end.empty() && !one.document;
+  const std::string why = folder_->write(place, text + (needs_end ? "\n" : one.input.end));
+  if (!why.empty())
+    throw InputError(ErrorKind::kResource,
+                     readable(folder_->path(place).string()) + ": cannot be written: " + why);
+  return std::nullopt;
+}
+
+}  // namespace tandem::launcher
