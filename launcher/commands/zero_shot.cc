@@ -25,7 +25,7 @@ using nlohmann::json;
 // Requests in flight, at most: enough that the engine never waits for one.
 constexpr size_t kAhead = 4;
 // Texts that wait for one before them, at most.
-constexpr size_t kMostUnwritten = 4096;
+constexpr size_t kMostUnwrittenTexts = 4096;
 
 // A text until all its labels have been judged.
 struct Judged {
@@ -157,7 +157,7 @@ int run_with(EngineApi& engine, const HeadOptions& options, const ZeroShot& aske
   ProgressBar bar(options.requests.bar);
   bool more = true;
   while ((more || session.unwritten() > 0) && std::cout) {
-    while (more && session.in_flight() < most && session.unwritten() < kMostUnwritten) {
+    while (more && session.in_flight() < most && session.unwritten() < kMostUnwrittenTexts) {
       const bool idle = session.in_flight() == 0;
       if (idle) session.flush();
       const std::optional<Line> line = input.next(/*wait=*/idle, more);

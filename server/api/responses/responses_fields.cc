@@ -11,12 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-struct Refused {
+struct RefusedField {
   const char* name;
   const char* off;  // JSON: the values besides null that ask for nothing
   const char* why;
 };
-constexpr Refused kRefused[] = {
+constexpr RefusedField kRefusedFields[] = {
     {"previous_response_id", "[]", "nothing is stored; send the whole conversation as input"},
     {"conversation", "[]", "nothing is stored; send the whole conversation as input"},
     {"store", "[false]", "nothing is stored; leave it out, or say false"},
@@ -29,17 +29,17 @@ constexpr Refused kRefused[] = {
     {"moderation", "[]", "nothing is moderated"}};
 
 // About accounting, or hints for models that reason.
-constexpr const char* kWithoutEffect[] = {"reasoning", "prompt_cache_options"};
+constexpr const char* kFieldsWithoutEffect[] = {"reasoning", "prompt_cache_options"};
 
 void refuse_foreign(json& body) {
-  for (const Refused& field : kRefused) {
+  for (const RefusedField& field : kRefusedFields) {
     const auto value = take(body, field.name);
     if (!value) continue;
     const json off = json::parse(field.off);
     if (std::find(off.begin(), off.end(), *value) == off.end())
       throw not_supported(field.name, field.why);
   }
-  for (const char* name : kWithoutEffect) body.erase(name);
+  for (const char* name : kFieldsWithoutEffect) body.erase(name);
   for (const char* name : {"n", "num_return_sequences", "best_of"})
     if (body.contains(name) && !body[name].is_null() && body[name] != 1)
       throw not_supported(name, "a response has one text");
@@ -60,7 +60,7 @@ void take_text(json& body) {
     throw invalid_request("text." + text->begin().key(), "is not a field of this request");
 }
 
-void take_truncation(json& body, FieldNames& names) {
+void take_input_truncation(json& body, FieldNames& names) {
   const std::string how = take_string(body, "truncation").value_or("disabled");
   if (how != "disabled" && how != "auto")
     throw invalid_request("truncation", "expected auto or disabled");
@@ -185,7 +185,7 @@ ResponseRequest parse_response(json body, const ServerConfig& config) {
   refuse_foreign(body);
   FieldNames names;
   take_text(body);
-  take_truncation(body, names);
+  take_input_truncation(body, names);
   take_logprobs(body);
   const auto input = take(body, "input");
   if (!input) throw invalid_request("input", "is missing");

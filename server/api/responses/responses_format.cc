@@ -8,7 +8,7 @@
 namespace tandem::server {
 namespace {
 
-Json usage_json(const Usage& usage) {
+Json usage_of_response(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
           {"input_tokens_details", {{"cache_write_tokens", 0}, {"cached_tokens", 0}}},
           {"output_tokens", usage.completion_tokens},
@@ -130,7 +130,7 @@ class ResponseFormat final : public AnswerFormat {
       body["incomplete_details"] = {{"reason", "max_output_tokens"}};
     else
       body["completed_at"] = std::time(nullptr);
-    body["usage"] = usage_json(usage);
+    body["usage"] = usage_of_response(usage);
     return body;
   }
 

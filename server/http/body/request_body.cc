@@ -46,7 +46,7 @@ std::unique_ptr<Inflater> make_inflater(const HttpRequest& head) {
   return inflater;
 }
 
-bool is_form(const HttpRequest& head) {
+bool is_form_body(const HttpRequest& head) {
   const std::string* type = head.header("content-type");
   return type != nullptr && boost::beast::iequals(type->substr(0, 10), "multipart/");
 }
@@ -94,7 +94,7 @@ RequestBody::RequestBody(const HttpRequest& head, bool form, const BodyBound& bo
     return;
   }
   refusing([&] {
-    const bool file = may_be_file && !is_form(head);
+    const bool file = may_be_file && !is_form_body(head);
     const std::string boundary = file ? "" : boundary_of_form(head);
     builder_ = std::make_unique<FormBuilder>(
         FormBuilder::Counters{.memory = [this](size_t bytes) { take_memory(bytes); },
