@@ -5,8 +5,8 @@
 
 Makes prompts of 3 to 150 words. In each round both compute them, each in a process of its own, in turns: A B, then B A. Both
 generate until the model's end token, --new-tokens at most, with the caches off. Loading is not timed. Prints the seconds and
-the processor seconds (user and system, all threads) of both, and the median of the ratios within rounds: above 1 the library
-is slower. Fails where the two generate other numbers of tokens.
+the processor seconds (user and system, all threads) of both, the ratio of their medians, and the median of the ratios within
+rounds: above 1 the library is slower. A machine that others load says little but by the processor seconds. Fails where the two generate other numbers of tokens.
 
 --options: options of the engine, which are flags of the command. The Python that runs it has numpy; the library is
 TANDEM_LIBRARY, or that of --bin.
@@ -115,12 +115,11 @@ def main():
     def median(figure, name):
         return statistics.median(one[name][figure] for one in rounds)
 
-    def ratio(figure):
-        return statistics.median(one["library"][figure] / one["command"][figure] for one in rounds)
-
-    print(f"{args.prompts} prompts, {rounds[0]['command'][2]} tokens, medians of {args.rounds} rounds: command "
-          f"{median(0, 'command'):.3f} s ({median(1, 'command'):.3f} CPU s), library {median(0, 'library'):.3f} s "
-          f"({median(1, 'library'):.3f} CPU s); ratio {ratio(0):.3f} ({ratio(1):.3f} of CPU)")
+    print(f"{args.prompts} prompts, {rounds[0]['command'][2]} tokens, medians of {args.rounds} rounds:")
+    for figure, name in ((0, "seconds"), (1, "CPU seconds")):
+        command, library = median(figure, "command"), median(figure, "library")
+        of_rounds = statistics.median(one["library"][figure] / one["command"][figure] for one in rounds)
+        print(f"{name}: command {command:.3f}, library {library:.3f}; ratio {library / command:.3f}, of rounds {of_rounds:.3f}")
     return 0
 
 

@@ -203,6 +203,7 @@ TEST(BenchCli, ThroughputTakesTheEnginesFlags) {
   EXPECT_EQ(figures["total_input_tokens"], 48);
   EXPECT_EQ(figures["total_output_tokens"], 36);
   EXPECT_GT(figures["mean_ttft_ms"], 0);
+  EXPECT_GT(figures["cpu_seconds"], 0);
   EXPECT_TRUE(std::filesystem::exists(dir / "picture.svg"));
   EXPECT_TRUE(std::filesystem::exists(dir / "picture.vl.json"));
   figures = run({"--tp", "2", "--distributed-executor-backend", "threads"});
