@@ -4,11 +4,12 @@
 
 namespace tandem {
 
-void cut_pair(std::vector<int32_t>& first, std::vector<int32_t>& second, size_t most,
-              bool only_first) {
-  const size_t total = first.size() + second.size();
+void cut_pair(std::vector<int32_t>& first, std::vector<int32_t>& second, const PairCut& cut,
+              size_t around) {
+  if (!cut.most) return;
+  const size_t total = first.size() + second.size(), most = *cut.most - std::min(around, *cut.most);
   if (total <= most) return;
-  if (only_first) {
+  if (cut.only_first) {
     if (first.size() > total - most) first.resize(first.size() - (total - most));
     return;
   }

@@ -16,8 +16,9 @@ struct PairCut {
   bool only_first = false;
 };
 
-// Cuts the ids of both texts to `most` together, as HuggingFace's tokenizers do.
-void cut_pair(std::vector<int32_t>& first, std::vector<int32_t>& second, size_t most,
-              bool only_first);
+// Cuts the ids of both texts, as HuggingFace's tokenizers do. around: tokens that stand around
+// them.
+void cut_pair(std::vector<int32_t>& first, std::vector<int32_t>& second, const PairCut& cut,
+              size_t around);
 
 }  // namespace tandem

@@ -272,18 +272,18 @@ std::vector<int32_t> PipelineTokenizer::encode_from(const std::string& source_la
   return ids;
 }
 
+// HuggingFace's compiled tokenizers take an empty second text for none; those in Python join it.
 std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::string_view second,
                                                     bool add_special, const PairCut& cut) const {
+  const auto process = [&](std::vector<int32_t> ids, std::vector<int32_t> more) {
+    if (post_processor_ && (python_ != nullptr || !second.empty()))
+      return post_processor_->process_pair(std::move(ids), std::move(more), add_special);
+    ids.insert(ids.end(), more.begin(), more.end());
+    return post_processor_ ? post_processor_->process(std::move(ids), add_special) : ids;
+  };
   std::vector<int32_t> ids = encode_text(text), more = encode_text(second);
-  if (cut.most) {
-    const size_t around =
-        post_processor_ ? post_processor_->process_pair({}, {}, add_special).size() : 0;
-    cut_pair(ids, more, *cut.most - std::min(around, *cut.most), cut.only_first);
-  }
-  if (post_processor_)
-    return post_processor_->process_pair(std::move(ids), std::move(more), add_special);
-  ids.insert(ids.end(), more.begin(), more.end());
-  return ids;
+  cut_pair(ids, more, cut, process({}, {}).size());
+  return process(std::move(ids), std::move(more));
 }
 
 std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip_special) const {

@@ -13,7 +13,7 @@ std::pair<size_t, size_t> cut(size_t first, size_t second, size_t most, bool onl
   std::vector<int32_t> a(first), b(second);
   std::iota(a.begin(), a.end(), 0);
   std::iota(b.begin(), b.end(), 0);
-  cut_pair(a, b, most, only_first);
+  cut_pair(a, b, {most + 3, only_first}, 3);
   for (const auto& ids : {a, b})
     for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], static_cast<int32_t>(i));
   return {a.size(), b.size()};
@@ -33,6 +33,14 @@ TEST(PairCut, TheLongerTextIsCutFirst) {
   EXPECT_EQ(cut(0, 9, 4), Lengths(0, 4));
   EXPECT_EQ(cut(9, 9, 0), Lengths(0, 0));
   EXPECT_EQ(cut(1, 1, 1), Lengths(0, 1));
+}
+
+TEST(PairCut, TokensAroundThemCount) {
+  std::vector<int32_t> a(5), b(5);
+  cut_pair(a, b, {}, 3);
+  EXPECT_EQ(a.size() + b.size(), 10u) << "nobody asked";
+  cut_pair(a, b, {2, false}, 3);
+  EXPECT_EQ(a.size() + b.size(), 0u) << "there is no room for a text";
 }
 
 TEST(PairCut, OrOnlyTheFirst) {
