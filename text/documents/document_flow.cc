@@ -50,11 +50,12 @@ void DocumentFlow::fill_gap(size_t until) {
 }
 
 void DocumentFlow::text(size_t begin, size_t end) {
+  const std::string_view until = source_.substr(0, end);
   while (begin < end) {
-    const size_t blank = std::min(source_.find_first_of(kFlowBlanks, begin), end);
+    const size_t blank = std::min(until.find_first_of(kFlowBlanks, begin), end);
     if (blank > begin) add(Kind::kText, begin, blank, source_.substr(begin, blank - begin));
     if (blank == end) return;
-    const size_t behind = std::min(source_.find_first_not_of(kFlowBlanks, blank), end);
+    const size_t behind = std::min(until.find_first_not_of(kFlowBlanks, blank), end);
     const std::string_view run = source_.substr(blank, behind - blank);
     const bool has_blank = text_.empty() || text_.ends_with(' ');
     if (has_blank && !parts_.empty() && parts_.back().kind == Kind::kPoint &&

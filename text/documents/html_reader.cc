@@ -63,7 +63,7 @@ class HtmlReader {
       if (!opaque_.empty() && stays_opaque(*token)) continue;
       take(*token);
     }
-    if (!opaque_.empty()) end_opaque(end_);
+    // (An element that has no end stays where it is.)
     flow_.boundary();
   }
 
@@ -111,17 +111,19 @@ void HtmlReader::take(const HtmlToken& token) {
     case TokenKind::kEnd: return end(token);
     case TokenKind::kRaw:
     case TokenKind::kOther:
+      // (What the end cuts off would swallow text that came to stand behind it.)
+      if (base_ + token.end == end_) flow_.boundary();
       if (flow_.in_block()) flow_.point(base_ + token.begin, base_ + token.end);
       return;
   }
 }
 
 void HtmlReader::take_text(const HtmlToken& token) {
-  const std::string_view source = flow_.source();
   const size_t end = base_ + token.end;
+  const std::string_view source = flow_.source().substr(0, end);
   size_t from = base_ + token.begin;
   for (size_t at = source.find('&', from); at < end; at = source.find('&', at)) {
-    const CharacterReference found = character_reference(source.substr(0, end), at);
+    const CharacterReference found = character_reference(source, at);
     if (found.length == 0) {
       ++at;
       continue;

@@ -310,9 +310,10 @@ void MarkdownReader::take_html(size_t begin, size_t end) {
 
 // Text; "[^1]", a footnote's mark, is none.
 void MarkdownReader::take_words(size_t begin, size_t end) {
+  const std::string_view words = source_.substr(0, end);
   size_t from = begin;
-  for (size_t at = source_.find("[^", begin); at < end; at = source_.find("[^", at + 1)) {
-    size_t close = source_.find_first_of("] \t\n", at + 2);
+  for (size_t at = words.find("[^", begin); at < end; at = words.find("[^", at + 1)) {
+    size_t close = words.find_first_of("] \t\n", at + 2);
     if (close >= end || source_[close] != ']' || close == at + 2) continue;
     ++close;
     if (close < end && source_[close] == ':') ++close;

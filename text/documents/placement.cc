@@ -139,21 +139,37 @@ void Placement::join_runs() {
 
 // Pairs whose text the translation has.
 void Placement::find_pairs() {
-  std::vector<PlacedRange> taken;
-  for (const auto& content : of_.requests.contents) {
-    const std::string text = content.text < 0
-                                 ? of_.text.substr(content.begin, content.end - content.begin)
-                                 : translation(content.text);
-    auto found = find_words(translated_, text, 0, translated_.size());
-    while (found && std::any_of(taken.begin(), taken.end(), [&](const PlacedRange& other) {
-             return other.begin == found->begin && other.end == found->end;
-           }))
-      found = find_words(translated_, text, found->begin + 1, translated_.size());
-    if (!found) continue;
-    taken.push_back(*found);
+  struct Found {
+    const TextRequests::Content* content;
+    PlacedRange place;
+  };
+  std::vector<Found> found;
+  for (const TextRequests::Content& content : of_.requests.contents) {
+    // Two pairs around the same words are around the same words again; others are not.
+    const auto twin = std::find_if(found.begin(), found.end(), [&](const Found& other) {
+      return other.content->begin == content.begin && other.content->end == content.end;
+    });
+    std::optional<PlacedRange> place;
+    if (twin != found.end()) {
+      place = twin->place;
+    } else {
+      const std::string text = content.text < 0
+                                   ? of_.text.substr(content.begin, content.end - content.begin)
+                                   : translation(content.text);
+      const auto is_taken = [&](PlacedRange range) {
+        return std::any_of(found.begin(), found.end(), [&](const Found& other) {
+          return other.place.begin == range.begin && other.place.end == range.end;
+        });
+      };
+      place = find_words(translated_, text, 0, translated_.size());
+      while (place && is_taken(*place))
+        place = find_words(translated_, text, place->begin + 1, translated_.size());
+    }
+    if (!place) continue;
+    found.push_back({&content, *place});
     for (size_t i = 0; i < of_.parts.size(); ++i) {
       if (of_.parts[i].pair != content.pair) continue;
-      const size_t at = of_.parts[i].kind == Kind::kOpen ? found->begin : found->end;
+      const size_t at = of_.parts[i].kind == Kind::kOpen ? place->begin : place->end;
       places_[i] = PlacedRange{at, at};
     }
   }

@@ -53,8 +53,8 @@ std::optional<TextSpan> address_in(std::string_view text, size_t begin, size_t e
   for (int tries = 0; tries <= kMostBrackets; ++tries) {
     const std::string_view word = without_punctuation(text.substr(begin, end - begin));
     if (begins_address(word) || is_mail_address(word)) return TextSpan{begin, begin + word.size()};
-    begin = text.find_first_of("([", begin);
-    if (begin >= end) break;
+    begin = text.substr(0, end).find_first_of("([", begin);
+    if (begin == text.npos) break;
     ++begin;
   }
   return std::nullopt;

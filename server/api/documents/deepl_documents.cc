@@ -70,11 +70,11 @@ void post_document(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   check_output_format(body, form);
   body["text"] = std::move(form.bytes);
   const LanguageSet& languages = app.tokenizer.languages();
-  detect_source(body, languages, form.format);
   FieldNames names;
   names.add("text", "file");
   names.add("text[0]", "file");
   GenerationRequest request = names.around([&] {
+    detect_source(body, languages, form.format);
     return parse_translation(
         std::move(body), {app.config, languages, app.glossaries, app.only_languages, form.format});
   });

@@ -44,6 +44,7 @@ DocumentForm read_document_form(const HttpRequest& request, size_t most) {
   if (!format)
     throw not_supported("file", in_quotes(out.file) + ": the documents that are read end in " +
                                     known_document_endings());
+  check_utf8(out.bytes, "file");
   out.format = *format;
   return out;
 }
