@@ -51,6 +51,17 @@ function objectsIn(schema, seen = new Set()) {
   return inner.flatMap((one) => objectsIn(one, seen));
 }
 
+// Of all members, down to the last one.
+function collectNames(schema, names, seen = new Set()) {
+  for (const object of objectsIn(schema).filter((one) => !seen.has(one))) {
+    seen.add(object);
+    for (const [name, member] of Object.entries(object.properties)) {
+      names.add(name);
+      collectNames(member, names, seen);
+    }
+  }
+}
+
 function members(schema) {
   const list = element('ul', 'schema');
   const objects = objectsIn(schema);
@@ -89,14 +100,13 @@ function curl(method, path, operation) {
   if (method === 'get') return start;
   if (types[0] === 'multipart/form-data') return start + ' \\\n     -F file=@talk.flac';
   const schema = resolved(operation.requestBody.content[types[0]].schema);
-  const objects = objectsIn(schema);
-  const example = {};
-  for (const object of schema.allOf ? objects : objects.slice(0, 1))
-    for (const name of object.required || []) example[name] = exampleOf(object.properties[name]);
+  const example = exampleOf(schema);
   return start + ` \\\n     -H 'Content-Type: application/json' \\\n     -d '${JSON.stringify(example)}'`;
 }
 function exampleOf(schema) {
   const found = resolved(schema);
+  if (found.examples) return found.examples[0];
+  if (found.allOf) return Object.assign({}, ...found.allOf.map(exampleOf));
   if (alternatives(found).length) return exampleOf(alternatives(found)[0]);
   if ('const' in found) return found.const;
   if (found.enum) return found.enum[found.enum.length - 1];
@@ -121,7 +131,7 @@ function routeOf(method, path, operation) {
   route.addEventListener('toggle', () => fill(route, method, path, operation), {once: true});
   const names = new Set();
   for (const content of [(operation.requestBody || {}).content, operation.responses['200'].content])
-    for (const {schema} of Object.values(content || {})) for (const object of objectsIn(schema)) for (const name of Object.keys(object.properties)) names.add(name);
+    for (const {schema} of Object.values(content || {})) collectNames(schema, names);
   route.dataset.words = [method, path, operation.summary, ...names].join(' ').toLowerCase();
   return route;
 }

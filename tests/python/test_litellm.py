@@ -83,7 +83,7 @@ def test_sound(tmp_path_factory):
 
 
 @pytest.mark.parametrize("provider, path", [("cohere", "/v2/rerank"), ("jina_ai", "/v1/rerank"), ("hosted_vllm", ""),
-                                            ("infinity", ""), ("huggingface", "")])
+                                            ("huggingface", "")])
 def test_rankings(server, texts, provider, path):
     documents = [texts[1], texts[0], texts[2]]
     answer = litellm.rerank(model=provider + "/demo-model", query=texts[0], documents=documents, top_n=2,

@@ -339,7 +339,7 @@ TEST(Generate, ErrorsNameTheField) {
       {"/pipeline/summarization",
        R"({"inputs": "a", "parameters": {"generate_parameters": {"num_beams": "x"}}})",
        "parameters.generate_parameters.num_beams"},
-      {"/pipeline/feature-extraction", R"({"inputs": [5]})", "inputs[0]"},
+      {"/pipeline/feature-extraction", R"({"inputs": [["x"]]})", "inputs[0]"},
       {"/pipeline/feature-extraction", R"({"inputs": "a", "prompt_name": "query"})", "prompt_name"},
       {"/pipeline/feature-extraction", R"({"inputs": "a", "truncation_direction": "left"})",
        "truncation_direction"},
