@@ -22,7 +22,7 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
                                           : "encoder.layers.0.self_attn_layer_norm.weight";
   const Weights model = scope_of(root, shape.model, norm, {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
+  const TokenTables tables(root, model, c, shape.tables);
   const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
                               const auto& positions) {
     std::optional<Norm> behind;
@@ -45,12 +45,14 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
 }
 
 std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
-                                          NormPlace norms, bool embedding_norm, int offset) {
+                                          NormPlace norms, bool embedding_norm, int offset,
+                                          TokenTables::Order tables) {
   const auto positions = [&](const Weights& side) {
     return Positions::learned(side, b, c.max_position_embeddings, c.d_model, offset);
   };
   return make_fairseq_model(
-      c, root, b, {.norms = norms, .embedding_norm = embedding_norm, .positions = positions});
+      c, root, b,
+      {.norms = norms, .embedding_norm = embedding_norm, .tables = tables, .positions = positions});
 }
 
 TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space, bool mask_is_normalized) {

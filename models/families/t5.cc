@@ -122,7 +122,7 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const Weights encoder = root / "encoder", decoder = root / "decoder";
   ModelConfig tied = c;  // without a head in the file the embeddings are it, whatever the key says
   tied.tie_word_embeddings = true;
-  const TokenTables tables(root, root, tied);
+  const TokenTables tables(root, root, tied, TokenTables::Order::kEncoderDecoderHead);
   const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
   const float scale = extras.scaled_logits ? 1.0f / std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
   Seq2Seq::Parts parts{Embeddings(encoder_tokens, Positions::none()),

@@ -25,6 +25,17 @@ size_t spaces_start(std::string_view text, size_t end, size_t limit) {
   return end;
 }
 
+std::string normalized_content(const Normalizer& normalizer, const std::string& text) {
+  if (!normalizer.misaligns(false, false)) return normalizer.normalize(text);
+  AlignedText changed(text);
+  try {
+    normalizer.align(changed);
+  } catch (const Misaligned&) {
+    return normalizer.normalize(text);
+  }
+  return changed.text();
+}
+
 // `known_end`: end of white space that is known to start at or before `start`, or not past it.
 size_t spaces_end(std::string_view text, size_t start, size_t known_end) {
   start = std::max(start, known_end);
@@ -101,7 +112,8 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const TokenModel& m
     const auto known = find(token.content);
     const auto id = known ? known : model.token_to_id(token.content);
     Entry entry{token, token.content, token.content};
-    if (token.normalized && normalizer) entry.match = normalizer->normalize(token.content);
+    if (token.normalized && normalizer)
+      entry.match = normalized_content(*normalizer, token.content);
     Entry& now = by_id_[id ? *id : next];
     if (entry.match != token.content) {
       entry.text = entry.match;
