@@ -127,6 +127,7 @@ TEST(Components, Documents) {
     const auto tokenizer = make_tokenizer(tokenizer_from_document(document.value(), "golden"));
     for (size_t i = 0; i < answers.size(); ++i) {
       const auto ids = tokenizer->encode(golden()["added_texts"][i].get<std::string>());
+      if (answers[i].is_null()) continue;  // the library fails
       EXPECT_EQ(json(ids), answers[i][0]) << golden()["added_texts"][i];
       EXPECT_EQ(tokenizer->decode(ids, false), answers[i][1]) << i;
       EXPECT_EQ(tokenizer->decode(ids, true), answers[i][2]) << i;
