@@ -4,11 +4,13 @@
 #include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "models/family.h"
+#include "models/tied_tensors.h"
 
 namespace tandem {
 namespace {
@@ -80,6 +82,7 @@ std::vector<std::string> load_warnings(const ModelConfig& config, const Checkpoi
   if (std::filesystem::exists(config.directory / "adapter_config.json", error))
     lines.push_back(checkpoint.location() +
                     ": the adapter (adapter_config.json) is not applied; merge it into the model");
+  for (std::string& line : untied_warnings(config, checkpoint)) lines.push_back(std::move(line));
   const auto unread = checkpoint.unread();
   if (unread.empty()) return lines;
   std::string names;

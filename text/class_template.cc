@@ -12,8 +12,10 @@ using nlohmann::json;
 
 // The token of the source's language.
 std::string source_token(const TokenizerRule& rule, const OptionalFile& config) {
-  const auto named = config.view().find("src_lang");
-  return rule.languages.token(named ? named->string() : rule.languages.fallback);
+  const TokenizerRule::Languages& languages = rule.languages;
+  if (const auto named = config.view().find("src_lang")) return languages.token(named->string());
+  return languages.token(languages.fallback_of != nullptr ? languages.fallback_of(config.view())
+                                                          : languages.fallback);
 }
 
 // A template in the form of tokenizer.json; its tokens are noted in `out`.

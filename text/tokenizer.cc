@@ -16,6 +16,7 @@
 #include "text/pipeline/added_tokens.h"
 #include "text/pipeline/models/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
+#include "text/pipeline/text_splitter.h"
 #include "text/python/python_files.h"
 #include "text/python/python_tokens.h"
 #include "text/tokenizer_files.h"
@@ -79,14 +80,12 @@ class PipelineTokenizer : public Tokenizer {
   std::string_view decoded_token(int32_t id) const;
   std::vector<int32_t> encode_text(std::string_view text) const;
 
-  std::unique_ptr<Normalizer> normalizer_;  // may be null
-  AddedTokens added_;
-  std::unique_ptr<PythonTokens> python_;  // instead of those, where it is not null
+  TextSplitter splitter_;
+  std::unique_ptr<PythonTokens> python_;  // instead of added tokens, where it is not null
   // Of languages that have ids of their own: by token, and by id.
   std::unordered_map<std::string, int32_t> language_ids_;
   std::unordered_map<int32_t, std::string> language_tokens_;
-  std::string outside_;                          // what ids without a token are decoded to
-  std::unique_ptr<PreTokenizer> pre_tokenizer_;  // may be null
+  std::string outside_;  // what ids without a token are decoded to
   std::unique_ptr<TokenModel> model_;
   std::unique_ptr<PostProcessor> post_processor_;  // may be null
   std::unique_ptr<Decoder> decoder_;
@@ -107,8 +106,8 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
   const JsonView document(files.document, files.file);
   if (const auto version = document.find("version"); version && version->string() != "1.0")
     version->fail_unsupported("version " + version->string() + " is not supported");
-  normalizer_ = make_optional(document, "normalizer", make_normalizer);
-  pre_tokenizer_ = make_optional(document, "pre_tokenizer", make_pre_tokenizer);
+  splitter_ = {make_optional(document, "normalizer", make_normalizer),
+               make_optional(document, "pre_tokenizer", make_pre_tokenizer)};
   if (files.sentencepiece) {
     model_ = make_sentencepiece_model(*files.sentencepiece, files.file);
     decoder_ = make_sentencepiece_decoder(*files.sentencepiece);
@@ -123,13 +122,14 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
   files.python ? add_python_tokens(files) : add_tokens(files);
   resolve_template(files);
   post_processor_ = make_optional(document, "post_processor", make_post_processor);
-  int32_t last = std::max(model_->max_id(), python_ ? python_->max_id() : added_.max_id());
+  int32_t last =
+      std::max(model_->max_id(), python_ ? python_->max_id() : splitter_.added().max_id());
   for (const auto& [id, text] : language_tokens_) last = std::max(last, id);
   special_.resize(static_cast<size_t>(last + 1));
   for (int32_t id = 0; id < size(); ++id) {
     const auto text = token(id);
     special_[static_cast<size_t>(id)] =
-        python_ ? python_->skips(id) : text && added_.is_special(*text);
+        python_ ? python_->skips(id) : text && splitter_.added().is_special(*text);
     if (files.left_out != nullptr) left_out_.push_back(text && files.left_out(*text));
   }
   if (!files.source_token.empty()) source_ = template_id(files, files.source_token);
@@ -138,14 +138,15 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
 }
 
 void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
-  for (const auto& group : files.added_tokens) added_.add(group, *model_, normalizer_.get());
-  if (files.split_special_tokens) added_.ignore_special_in_text();
+  AddedTokens& added = splitter_.added();
+  for (const auto& group : files.added_tokens) added.add(group, *model_, splitter_.normalizer());
+  if (files.split_special_tokens) added.ignore_special_in_text();
   // The library numbers tokens itself, whatever the file says.
   const auto list = JsonView(files.document, files.file).find("added_tokens");
   size_t renumbered = 0;
   for (size_t i = 0, n = list ? list->size() : 0; i < n; ++i) {
     const JsonView entry = list->at(i);
-    const auto id = added_.find(entry.at("content").string());
+    const auto id = added.find(entry.at("content").string());
     if (!id || *id == entry.at("id").id()) continue;
     if (renumbered++ == 0)
       spdlog::warn("{}: added token {} has id {}, not {}", files.file,
@@ -224,29 +225,10 @@ std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const
   check_utf8(text, "text");
   std::vector<int32_t> ids;
   const std::unique_ptr<WordEncoder> encoder = model_->word_encoder();
-  const WordSink word = [&](const Word& part) { encoder->encode(part.text, ids); };
-  const auto token = [&](int32_t id) { ids.push_back(id); };
-  const bool asks_for_start = pre_tokenizer_ && pre_tokenizer_->asks_for_start();
-  bool starts = false;  // what was normalised last is where the text begins
-  const char* normalized_begin = nullptr;
-  const AddedTokens::Sink normalized{
-      [&](std::string_view part) {
-        const Word all{part, starts && part.data() == normalized_begin};
-        pre_tokenizer_ ? pre_tokenizer_->split(all, word) : word(all);
-      },
-      token};
-  const AddedTokens::Sink raw{[&](std::string_view part) {
-                                starts = asks_for_start && part.data() == text.data();
-                                if (starts && normalizer_)
-                                  starts = normalizer_->keeps_start(part, true);
-                                const std::string changed =
-                                    normalizer_ ? normalizer_->normalize(part) : std::string();
-                                const std::string_view all = normalizer_ ? changed : part;
-                                normalized_begin = all.data();
-                                added_.split(all, true, normalized);
-                              },
-                              token};
-  python_ ? python_->split(text, normalized) : added_.split(text, false, raw);
+  const TextSplitter::Sink sink{[&](std::string_view word) { encoder->encode(word, ids); },
+                                [&](int32_t id) { ids.push_back(id); }};
+  const auto words = [&](std::string_view part) { splitter_.split_words(part, false, sink); };
+  python_ ? python_->split(text, {words, sink.token}) : splitter_.split(text, sink);
   return ids;
 }
 
@@ -307,7 +289,7 @@ std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip
 }
 
 std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
-  if (const auto text = python_ ? python_->text(id) : added_.text(id)) return text;
+  if (const auto text = python_ ? python_->text(id) : splitter_.added().text(id)) return text;
   if (const auto language = language_tokens_.find(id); language != language_tokens_.end())
     return language->second;
   return model_->id_to_token(id);
@@ -362,7 +344,7 @@ bool PipelineTokenizer::is_special(int32_t id) const {
 }
 
 std::optional<int32_t> PipelineTokenizer::token_to_id(std::string_view token) const {
-  const auto id = python_ ? python_->find(token) : added_.find(token);
+  const auto id = python_ ? python_->find(token) : splitter_.added().find(token);
   return id ? id : model_->token_to_id(token);
 }
 

@@ -101,6 +101,8 @@ struct TokenizerRule {
     // The names of all languages, in the order of their ids. These follow the vocabulary, whatever
     // the files list. nullptr: languages are ordinary tokens. Throws InputError.
     std::vector<std::string> (*table)(const JsonView& config) = nullptr;
+    // The default where it depends on tokenizer_config.json; nullptr: `fallback`.
+    std::string (*fallback_of)(const JsonView& config) = nullptr;
     std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token

@@ -66,21 +66,23 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, std::string sou
   }
 }
 
-// A line for each text, which is empty where it fails.
+// A line for each text; of one among several it is empty where it fails.
 int tokenize_texts(const Tokenizer& tokenizer, const TokenizeOptions& options, RequestInput input) {
+  const bool keep_places = options.lines || options.texts.size() > 1;
   bool failed = false, more = true;
   for (uint64_t number = 1; more; ++number) {
     const auto line = input.next(/*wait=*/true, more);
     if (!line) continue;
     try {
       if (line->too_long) throw invalid_request("text", "the line is longer than 64 MiB");
-      std::cout << tokenize(tokenizer, line->text, options.source_lang, !options.no_special)["ids"]
-                       .dump();
+      std::cout
+          << tokenize(tokenizer, line->text, options.source_lang, !options.no_special)["ids"].dump()
+          << "\n";
     } catch (const InputError& e) {
       failed = true;
       report_failure(number, e);
+      if (keep_places) std::cout << "\n";
     }
-    std::cout << "\n";
   }
   return failed ? 1 : 0;
 }

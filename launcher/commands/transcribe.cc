@@ -1,4 +1,5 @@
 // tandem transcribe: files of sound in, text or subtitles out (docs/speech.md).
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -194,6 +195,8 @@ int run(TranscribeOptions& options) {
   options.requests.settle_model(&options.files);
   if (options.files.empty())
     throw UsageError("FILE", "is missing: a file of sound, behind the model");
+  if (std::count(options.files.begin(), options.files.end(), "-") > 1)
+    throw UsageError("-", "standard input is read once");
   std::optional<OutputFolder> folder;
   return run_on_engine(
       options.requests,

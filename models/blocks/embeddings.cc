@@ -97,7 +97,8 @@ Tensor OwnRow::forward(const Tensor& ids, const Tensor& position_ids) const {
   return out;
 }
 
-TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelConfig& c) {
+TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelConfig& c,
+                         Order order) {
   const Shape shape{c.vocab_size, c.d_model};
   const bool apart = c.encoder_vocab_size > 0;
   const Shape source_shape{apart ? c.encoder_vocab_size : c.vocab_size, c.d_model};
@@ -107,10 +108,14 @@ TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelC
       apart ? source.get("weight", source_shape) : source.find("weight", source_shape);
   const auto own_decoder = (model / "decoder" / "embed_tokens").find("weight", shape);
   const auto own_head = (root / "lm_head").find("weight", shape);
+  const auto of_sides = apart || (own_decoder && order == Order::kHeadDecoderEncoder)
+                            ? own_decoder
+                            : (own_encoder ? own_encoder : own_decoder);
+  const auto of_head = c.tie_word_embeddings ? own_head : std::nullopt;
+  const bool head_first = order != Order::kEncoderDecoderHead && !apart;
   std::optional<HostTensor> any = shared;
-  if (!any) any = own_decoder;
-  if (!any && !apart) any = own_encoder;
-  if (!any && c.tie_word_embeddings) any = own_head;
+  if (!any) any = head_first && of_head ? of_head : of_sides;
+  if (!any) any = of_head;
   if (!any)  // throws, naming it
     any = (apart ? model / "decoder" / "embed_tokens" : model / "shared").get("weight", shape);
   encoder = own_encoder.value_or(*any);

@@ -68,7 +68,10 @@ class OwnRow {
 // vocabularies each side has its own.
 // `root` has the head, `model` the sides. Throws InputError naming the tensor that is missing.
 struct TokenTables {
-  TokenTables(const Weights& root, const Weights& model, const ModelConfig& c);
+  // Where "shared" is not saved, the first of these is it.
+  enum class Order { kHeadDecoderEncoder, kHeadEncoderDecoder, kEncoderDecoderHead };
+  TokenTables(const Weights& root, const Weights& model, const ModelConfig& c,
+              Order order = Order::kHeadDecoderEncoder);
   HostTensor encoder, decoder, head;
 };
 

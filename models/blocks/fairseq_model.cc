@@ -25,7 +25,7 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
   std::optional<OutputHead> output_head = find_output_head(root, b, c);
   ModelConfig tied = c;  // such a class has no lm_head, whatever the key says
   if (output_head) tied.tie_word_embeddings = true;
-  const TokenTables tables(root, model, tied);
+  const TokenTables tables(root, model, tied, shape.tables);
   const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
                               const auto& positions) {
     std::optional<Norm> behind;
@@ -52,12 +52,14 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
 }
 
 std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
-                                          NormPlace norms, bool embedding_norm, int offset) {
+                                          NormPlace norms, bool embedding_norm, int offset,
+                                          TokenTables::Order tables) {
   const auto positions = [&](const Weights& side) {
     return Positions::learned(side, b, c.max_position_embeddings, c.d_model, offset);
   };
   return make_fairseq_model(
-      c, root, b, {.norms = norms, .embedding_norm = embedding_norm, .positions = positions});
+      c, root, b,
+      {.norms = norms, .embedding_norm = embedding_norm, .tables = tables, .positions = positions});
 }
 
 TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space, bool mask_is_normalized) {

@@ -20,6 +20,7 @@ struct FairseqShape {
   // kPre: each side ends with a norm, "layer_norm".
   NormPlace norms = NormPlace::kPost;
   bool embedding_norm = false;  // behind the embeddings, "layernorm_embedding"
+  TokenTables::Order tables = TokenTables::Order::kHeadDecoderEncoder;
   // Of a side, whose weights are given.
   std::function<Positions(const Weights& side)> positions;
   std::function<Positions(const Weights& side)> decoder_positions = {};  // empty: as the encoder's
@@ -31,8 +32,9 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
                                           const FairseqShape& shape);
 
 // With learned positions; row p + offset is position p.
-std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
-                                          NormPlace norms, bool embedding_norm, int offset);
+std::unique_ptr<Model> make_fairseq_model(
+    const ModelConfig& c, const Weights& root, const Build& b, NormPlace norms, bool embedding_norm,
+    int offset, TokenTables::Order tables = TokenTables::Order::kHeadDecoderEncoder);
 
 // Most of their large checkpoints: 12 layers a side, 1024 features, 16 heads, 1024 positions.
 constexpr EncoderDecoderDefaults fairseq_defaults(int vocab_size) {

@@ -7,7 +7,8 @@ namespace tandem {
 namespace {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  return make_fairseq_model(c, root, b, NormPlace::kPre, /*embedding_norm=*/false, /*offset=*/0);
+  return make_fairseq_model(c, root, b, NormPlace::kPre, /*embedding_norm=*/false, /*offset=*/0,
+                            TokenTables::Order::kHeadEncoderDecoder);
 }
 
 constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 8008,

@@ -10,7 +10,7 @@ namespace {
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Weights model = scope_of(root, "model", "encoder.layernorm_embedding.weight", {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
+  const TokenTables tables(root, model, c, TokenTables::Order::kHeadEncoderDecoder);
   const auto positions = [&](const Weights& w) {
     return Positions::learned(w, b, c.max_position_embeddings, c.d_model, /*offset=*/0);
   };

@@ -9,7 +9,8 @@ namespace {
 constexpr int kPositionOffset = 2;
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  return make_fairseq_model(c, root, b, NormPlace::kPost, /*embedding_norm=*/true, kPositionOffset);
+  return make_fairseq_model(c, root, b, NormPlace::kPost, /*embedding_norm=*/true, kPositionOffset,
+                            TokenTables::Order::kHeadEncoderDecoder);
 }
 
 constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50267);

@@ -14,7 +14,8 @@ namespace {
 constexpr int kPositionOffset = 2;
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  return make_fairseq_model(c, root, b, NormPlace::kPost, /*embedding_norm=*/true, kPositionOffset);
+  return make_fairseq_model(c, root, b, NormPlace::kPost, /*embedding_norm=*/true, kPositionOffset,
+                            TokenTables::Order::kHeadEncoderDecoder);
 }
 
 constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50005,
@@ -70,6 +71,9 @@ TokenizerRule tokenizer() {
   rule.sentencepiece.tidies = true;
   rule.sentencepiece.numbers_pieces = true;
   rule.languages = {"__", "__", "", TokenizerRule::Languages::Target::kDecoderStart};
+  rule.languages.fallback_of = [](const JsonView& config) -> std::string {
+    return is_multi(config) ? "en_XX" : "";
+  };
   rule.special_tokens = fairseq_tokens();
   rule.extra_tokens = languages;
   rule.reserved_tokens = reserved;

@@ -139,7 +139,7 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const Weights encoder = root / "encoder", decoder = root / "decoder";
   ModelConfig tied = c;  // without a head in the file the embeddings are it, whatever the key says
   tied.tie_word_embeddings = true;
-  const TokenTables tables(root, root, tied);
+  const TokenTables tables(root, root, tied, TokenTables::Order::kEncoderDecoderHead);
   const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
   Seq2Seq::Parts parts{Embeddings(encoder_tokens, Positions::none()),
                        Embeddings(decoder_tokens, Positions::none()),

@@ -190,9 +190,62 @@ def all_documents():
         for flag in flags:
             tokens = [{"id": 16, **added("<m>", **flag)}, {"id": 13, **added("tok", **flag)}, {"id": 17, **added("<n>", **flag)}]
             yield {**base, "normalizer": normalizer, "added_tokens": tokens}
+    for flag in ({}, {"lstrip": True, "rstrip": True}, {"single_word": True}):  # nothing is left of the token
+        tokens = [{"id": 16, **added("<m>", normalized=True)}, {"id": 13, **added("tok", normalized=True, **flag)}]
+        yield {**base, "normalizer": {"type": "Replace", "pattern": {"String": "tok"}, "content": ""}, "added_tokens": tokens}
     yield {**base, "decoder": None, "pre_tokenizer": None}
     yield {**base, "truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0},
            "padding": {"strategy": {"Fixed": 8}, "direction": "Left", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "<unk>"}}
+
+
+SPLIT_TEXTS = ["", "a", " a", "a b", "  a  b ", "\u0301a", "a\u0301\u0323b", "e\u0301\u0323 \u0323\u0301", "\u0344\u0323x", "Éa", "北a京", "\x01a b", " \u3000a\n", "½ a",
+               "a1-b2", "İx", "가\u11a8", "\U00010490 x", "ﬁ\x00ﬁ"]
+
+
+def all_splitters():
+    """A normalizer and a pre-tokenizer: where the library's alignment of a text with the input decides what the words are."""
+    def metaspace(scheme, split=True):
+        return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split}
+
+    def replaced(pattern, content):
+        return {"type": "Replace", "pattern": pattern, "content": content}
+
+    def chain(key, parts):
+        return None if not parts else parts[0] if len(parts) == 1 else sequence(key, *parts)
+
+    def splits(*parts):
+        return chain("pretokenizers", parts)
+
+    first, one, words = metaspace("first"), {"type": "FixedLength", "length": 1}, {"type": "Whitespace"}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    no_regex = {**byte_level, "add_prefix_space": False, "use_regex": False}
+    prepend, lower, nmt = {"type": "Prepend", "prepend": "▁"}, {"type": "Lowercase"}, {"type": "Nmt"}
+    nothing, edge, space = replaced({"Regex": "x*"}, "_"), replaced({"Regex": r"\b"}, "<"), replaced({"String": " "}, "▁")
+    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+    digits = {"type": "Digits", "individual_digits": True}
+    for pre in (splits(first), splits(words, first), splits(metaspace("first", False), words, first), splits(one, first),
+                splits(no_regex, words, first), splits(digits, metaspace("first", False), one)):
+        for parts in ((), (prepend,), (strip,), (lower, prepend, {"type": "NFD"}), (space,), (replaced({"String": "a"}, ""),), (bert,)):
+            yield chain("normalizers", parts), pre
+    forms = [{"type": name} for name in ("NFC", "NFD", "NFKC", "NFKD")]
+    for step in (*forms, nmt, bert, strip):
+        yield chain("normalizers", (step, edge)), byte_level
+    yield chain("normalizers", (nothing, strip)), None
+    yield chain("normalizers", (nothing, lower)), None  # the library fails on all texts
+    for form in forms:
+        yield form, splits(one, byte_level)
+        yield chain("normalizers", ({"type": "ByteLevel"}, form, form)), splits(first, one)
+
+
+def words_of(normalizer, pre_tokenizer, text):
+    """Of a model whose tokens are bytes."""
+    bytes_only = {"type": "BPE", "byte_fallback": True, "vocab": {"<0x%02X>" % b: b for b in range(256)}, "merges": []}
+    encoding = load(normalizer=normalizer, pre_tokenizer=pre_tokenizer, model=bytes_only).encode(text)
+    words = {}
+    for word, byte in zip(encoding.word_ids, encoding.ids):
+        words[word] = words.get(word, b"") + bytes([byte])
+    return [word.decode() for word in words.values()]
 
 
 EMPTY = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": None,
@@ -227,6 +280,8 @@ def make():
                          pre_tokenizer={"type": "FixedLength", "length": 1})
         out["post_processors"].append([c, [tokenizer.encode("ab", "b", add_special_tokens=s).ids for s in (True, False)] +
                                        [tokenizer.encode("ab", add_special_tokens=s).ids for s in (True, False)]])
+    out["split_texts"] = SPLIT_TEXTS
+    out["splitters"] = [[c, [answer(lambda: words_of(*c, t)) for t in SPLIT_TEXTS]] for c in all_splitters()]
     out["documents"] = []
     for c in all_documents():
         tokenizer = load(**c)
@@ -234,8 +289,8 @@ def make():
         tokenizer.no_padding()
         cases = []
         for text in ADDED_TEXTS:
-            ids = tokenizer.encode(text).ids
-            cases.append([ids, tokenizer.decode(ids, skip_special_tokens=False), tokenizer.decode(ids, skip_special_tokens=True)])
+            ids = answer(lambda: tokenizer.encode(text).ids)
+            cases.append(None if ids is None else [ids, tokenizer.decode(ids, skip_special_tokens=False), tokenizer.decode(ids, skip_special_tokens=True)])
         out["documents"].append([c, cases])
     return out
 

@@ -85,6 +85,23 @@ TEST(Lines, TokenizeWritesOneForEach) {
   EXPECT_NE(r.err.find("text 2: "), std::string::npos);
 }
 
+// Where there is no place to keep, nothing is written for what failed.
+TEST(Lines, TokenizeWritesNothingForATextThatFails) {
+  for (const ProcessResult& r :
+       {tandem({"tokenize", kTiny, "a\xff"}), tandem({"tokenize", kTiny, "-"}, "a\xff"),
+        tandem({"tokenize", kTiny, "a", "--source-lang", "de"})}) {
+    EXPECT_EQ(r.status, 1);
+    EXPECT_EQ(r.out, "");
+    EXPECT_NE(r.err.find("text 1: "), std::string::npos) << r.err;
+  }
+  const ProcessResult several = tandem({"tokenize", kTiny, "one", "a\xff", "two"});
+  EXPECT_EQ(several.status, 1);
+  const Words lines = lines_of(several.out);
+  ASSERT_EQ(lines.size(), 3u) << several.out;
+  EXPECT_EQ(lines[1], "");
+  EXPECT_EQ(lines[2], lines_of(tandem({"tokenize", kTiny, "two"}).out)[0]);
+}
+
 TEST(Lines, EncodeWritesOneForEach) {
   const ProcessResult r = tandem({"encode", kTiny, "--lines", "-"}, "one\n\xff\n\ntwo\n");
   EXPECT_EQ(r.status, 1);

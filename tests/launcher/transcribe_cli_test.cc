@@ -114,6 +114,33 @@ TEST_F(TranscribeCli, WritesToAFolderWhoseNamesDoNotCollide) {
   EXPECT_NE(nowhere.err.find("--output-dir"), std::string::npos) << nowhere.err;
 }
 
+// "-" is standard input, once.
+TEST_F(TranscribeCli, ReadsStandardInput) {
+  const std::vector<std::string> command{
+      "transcribe", model_.path().string(), "--dtype",    "float32",
+      "--format",   "verbose_json",         "--language", "en"};
+  const auto with = [&](std::vector<std::string> files, const std::string& input) {
+    files.insert(files.begin(), command.begin(), command.end());
+    return testing::tandem(files, input);
+  };
+  const std::string sound = test::read_file(dir_.path() / "a.wav");
+  const std::string a = (dir_.path() / "a.wav").string(), b = (dir_.path() / "b.wav").string();
+  const ProcessResult files = with({a, b}, ""), piped = with({"-", b}, sound);
+  EXPECT_EQ(piped.status, 0) << piped.err;
+  EXPECT_FALSE(files.out.empty());
+  EXPECT_EQ(piped.out, files.out);
+
+  for (const std::string& wrong : {std::string(), std::string("no sound"), sound.substr(0, 20)}) {
+    const ProcessResult r = with({"-"}, wrong);
+    EXPECT_EQ(r.status, 1) << wrong.size();
+    EXPECT_EQ(r.out, "");
+    EXPECT_NE(r.err.find("-: "), std::string::npos) << r.err;
+  }
+  const ProcessResult twice = with({"-", "-"}, sound);
+  EXPECT_EQ(twice.status, 2) << twice.err;
+  EXPECT_NE(twice.err.find("standard input"), std::string::npos) << twice.err;
+}
+
 TEST_F(TranscribeCli, WhatIsWrongIsNamed) {
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
       {{"--chunk-length-s", "1", "--stride-length-s", "a"}, "stride_length_s"},

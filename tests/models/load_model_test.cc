@@ -7,6 +7,7 @@
 #include "parallel/communicators/communicator.h"
 #include "tests/support/files/expect_error.h"
 #include "tests/support/files/files.h"
+#include "tests/support/goldens/draft_checkpoint.h"
 #include "tests/support/goldens/golden_twins.h"
 
 namespace tandem {
@@ -64,6 +65,28 @@ TEST(LoadModel, AMissingTensorIsNamed) {
   file.replace(file.find(name), 5, "MODEL");
   dir.write("model.safetensors", file);
   EXPECT_INPUT_ERROR(note_of(dir.path()), dir.path().string(), "tensor " + name + " is missing");
+}
+
+// Tables that config.json ties, but that are stored with other values.
+TEST(LoadModel, NamesTablesThatAreNotTied) {
+  const auto note_with = [](const std::string& name, bool turned, const nlohmann::json& config) {
+    test::TempDir dir;
+    testing::DraftCheckpoint checkpoint;
+    checkpoint.copies[name] = {"model.decoder.embed_tokens.weight", turned};
+    checkpoint.config = config;
+    checkpoint.write("bart-tiny", dir);
+    return note_of(dir.path());
+  };
+  const nlohmann::json tied = {{"tie_word_embeddings", true}};
+  for (const char* name :
+       {"lm_head.weight", "model.encoder.embed_tokens.weight", "model.shared.weight"}) {
+    EXPECT_EQ(note_with(name, /*turned=*/false, tied), "") << name;
+    const std::string note = note_with(name, /*turned=*/true, tied);
+    EXPECT_NE(note.find(name), std::string::npos) << note;
+    EXPECT_NE(note.find("model.decoder.embed_tokens.weight"), std::string::npos) << note;
+    EXPECT_NE(note.find("tie_word_embeddings"), std::string::npos) << note;
+  }
+  EXPECT_EQ(note_with("lm_head.weight", /*turned=*/true, {{"tie_word_embeddings", false}}), "");
 }
 
 // All bytes are reported, also those that no layer reads.

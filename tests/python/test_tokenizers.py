@@ -40,11 +40,10 @@ def pre_tokenizer(r, depth=0):
     if depth < 2 and r.random() < 0.4:
         return pre_tokenizers.Sequence([pre_tokenizer(r, depth + 1) for _ in range(r.randrange(4))])
     flag = lambda: r.random() < 0.5
-    # (Behind other stages "first" may differ from the library where a normalizer has put something in front: docs/models.md.)
     return one_of(r, pre_tokenizers.BertPreTokenizer, lambda: pre_tokenizers.ByteLevel(flag(), use_regex=flag()),
                   lambda: pre_tokenizers.CharDelimiterSplit(r.choice(" a-")), lambda: pre_tokenizers.Digits(flag()),
                   lambda: pre_tokenizers.FixedLength(r.choice([1, 4])), lambda: pre_tokenizers.Punctuation(r.choice(BEHAVIORS)),
-                  lambda: pre_tokenizers.Metaspace("▁", r.choice(["always", "never"] if depth else ["always", "first", "never"]), flag()), pre_tokenizers.UnicodeScripts,
+                  lambda: pre_tokenizers.Metaspace("▁", r.choice(["always", "first", "never"]), flag()), pre_tokenizers.UnicodeScripts,
                   lambda: pre_tokenizers.Split(pattern(r), r.choice(BEHAVIORS), flag()), pre_tokenizers.Whitespace,
                   pre_tokenizers.WhitespaceSplit)
 

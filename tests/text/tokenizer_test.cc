@@ -224,6 +224,24 @@ TEST(Tokenizer, LanguagesBehindThePieces) {
   EXPECT_EQ(load_tokenizer(copy.path())->encode("a"), (Ids{3, ids[0], 2}));
 }
 
+// PLBart's languages where the files name no source: HuggingFace 5.24 takes English for
+// language_codes "multi", and none for "base".
+TEST(Tokenizer, PLBartWithoutASource) {
+  CopiedCheckpoint copy("plbart-tiny");
+  const auto encoded = [&](const json& settings) {
+    copy.remove("tokenizer_config.json");
+    json config = {{"tokenizer_class", "PLBartTokenizer"}};
+    config.update(settings);
+    copy.write("tokenizer_config.json", config.dump());
+    return load_tokenizer(copy.path())->encode("a b");
+  };
+  EXPECT_EQ(encoded(json::object()), (Ids{4, 38, 2}));
+  EXPECT_EQ(encoded({{"language_codes", "base"}, {"src_lang", nullptr}}), (Ids{4, 38, 2}));
+  EXPECT_EQ(encoded({{"language_codes", "multi"}}), (Ids{4, 38, 2, 643}));
+  EXPECT_EQ(encoded({{"language_codes", "multi"}, {"src_lang", nullptr}}), (Ids{4, 38, 2, 643}));
+  EXPECT_EQ(encoded({{"language_codes", "multi"}, {"src_lang", "php"}}), (Ids{4, 38, 2, 645}));
+}
+
 TEST(Tokenizer, LanguagesOfTexts) {
   const auto tokenizer = load_tokenizer(golden("mbart50-tiny"));
   const json cases = read_json(golden("mbart50-tiny") / "tokenizer_cases.json");

@@ -25,6 +25,17 @@ size_t spaces_start(std::string_view text, size_t end, size_t limit) {
   return end;
 }
 
+std::string normalized_content(const Normalizer& normalizer, const std::string& text) {
+  if (!normalizer.misaligns(false, false)) return normalizer.normalize(text);
+  AlignedText changed(text);
+  try {
+    normalizer.align(changed);
+  } catch (const Misaligned&) {
+    return normalizer.normalize(text);
+  }
+  return changed.text();
+}
+
 // `known_end`: end of white space that is known to start at or before `start`, or not past it.
 size_t spaces_end(std::string_view text, size_t start, size_t known_end) {
   start = std::max(start, known_end);
@@ -57,6 +68,10 @@ AddedToken AddedToken::from_json(const JsonView& json) {
 }
 
 void TokenTrie::insert(std::string_view token, int32_t id) {
+  if (token.empty()) {
+    empty_ = id;
+    return;
+  }
   starts_[static_cast<uint8_t>(token.front())] = true;
   int32_t node = 0;
   for (const char c : token) {
@@ -77,20 +92,31 @@ int32_t TokenTrie::child(int32_t node, char c) const {
   return -1;
 }
 
-std::optional<TokenTrie::Match> TokenTrie::find(std::string_view text, size_t position) const {
+std::optional<TokenTrie::Match> TokenTrie::find(std::string_view text, size_t position,
+                                                bool empty_at_once) const {
+  bool takes_empty = empty_ >= 0 && empty_at_once;
   for (; position < text.size(); ++position) {
-    if (!starts_[static_cast<uint8_t>(text[position])]) continue;
-    std::optional<Match> longest;
-    int32_t node = 0;
-    for (size_t i = position; i < text.size(); ++i) {
-      node = child(node, text[i]);
-      if (node < 0) break;
-      const int32_t id = nodes_[static_cast<size_t>(node)].id;
-      if (id >= 0) longest = Match{position, i + 1, id};
-    }
-    if (longest) return longest;
+    if (starts_[static_cast<uint8_t>(text[position])])
+      if (const auto longest = longest_at(text, position)) return longest;
+    const bool inside = (static_cast<uint8_t>(text[position]) & 0xC0) == 0x80;  // a character
+    if (takes_empty && !inside) return Match{position, position, empty_};
+    takes_empty = empty_ >= 0;
   }
+  if (takes_empty && position == text.size()) return Match{position, position, empty_};
   return std::nullopt;
+}
+
+std::optional<TokenTrie::Match> TokenTrie::longest_at(std::string_view text,
+                                                      size_t position) const {
+  std::optional<Match> longest;
+  int32_t node = 0;
+  for (size_t i = position; i < text.size(); ++i) {
+    node = child(node, text[i]);
+    if (node < 0) break;
+    const int32_t id = nodes_[static_cast<size_t>(node)].id;
+    if (id >= 0) longest = Match{position, i + 1, id};
+  }
+  return longest;
 }
 
 void AddedTokens::add(const std::vector<AddedToken>& tokens, const TokenModel& model,
@@ -101,7 +127,8 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const TokenModel& m
     const auto known = find(token.content);
     const auto id = known ? known : model.token_to_id(token.content);
     Entry entry{token, token.content, token.content};
-    if (token.normalized && normalizer) entry.match = normalizer->normalize(token.content);
+    if (token.normalized && normalizer)
+      entry.match = normalized_content(*normalizer, token.content);
     Entry& now = by_id_[id ? *id : next];
     if (entry.match != token.content) {
       entry.text = entry.match;
@@ -135,8 +162,7 @@ void AddedTokens::build_tries() {
     return entries;
   }();
   for (const auto& [id, entry] : sorted)
-    if (!entry->match.empty())
-      (entry->token.normalized ? normalized_ : raw_).insert(entry->match, id);
+    (entry->token.normalized ? normalized_ : raw_).insert(entry->match, id);
 }
 
 bool AddedTokens::stands_alone(std::string_view text, const TokenTrie::Match& match) const {
@@ -150,16 +176,20 @@ void AddedTokens::split(std::string_view text, bool normalized, const Sink& sink
   const TokenTrie& trie = normalized ? normalized_ : raw_;
   size_t done = 0;       // up to here the text has been given to the sink
   size_t space_end = 0;  // of the white space that was scanned last, so that it is scanned once
-  for (auto match = trie.find(text, 0); match; match = trie.find(text, match->end)) {
+  const auto next = [&](const TokenTrie::Match& match) {
+    const bool empty = match.start == match.end;
+    return trie.find(text, match.end + (empty ? 1 : 0), /*empty_at_once=*/empty);
+  };
+  for (auto match = trie.find(text, 0, true); match; match = next(*match)) {
     const AddedToken& token = by_id_.at(match->id).token;
     if (ignore_special_ && special_.count(token.content)) continue;
     if (token.single_word && !stands_alone(text, *match)) continue;
     size_t start = match->start, end = match->end;
     if (token.lstrip) start = std::max(spaces_start(text, start, done), done);
     if (token.rstrip) end = space_end = spaces_end(text, end, space_end);
-    if (start >= end) continue;  // all of it went to the token before, as white space
+    if (start > end) continue;  // all of it went to the token before, as white space
     if (done < start) sink.text(text.substr(done, start - done));
-    sink.token(match->id);
+    if (start < end) sink.token(match->id);
     done = end;
   }
   if (done < text.size()) sink.text(text.substr(done));

@@ -33,14 +33,16 @@ struct AddedToken {
 class TokenTrie {
  public:
   TokenTrie() : nodes_(1) {}
+  // An empty token (a normalizer can leave nothing of one) is found between all characters where no
+  // other is, and so parts them, as in the library.
   void insert(std::string_view token, int32_t id);
-  bool empty() const { return nodes_.size() == 1; }
   struct Match {
     size_t start, end;
     int32_t id;
   };
-  // The leftmost match from `position` on; of those that start there, the longest.
-  std::optional<Match> find(std::string_view text, size_t position) const;
+  // The leftmost match from `position` on; of those that start there, the longest. empty_at_once:
+  // whether an empty match may be at `position`; not right behind another match.
+  std::optional<Match> find(std::string_view text, size_t position, bool empty_at_once) const;
 
  private:
   struct Node {
@@ -48,8 +50,10 @@ class TokenTrie {
     std::vector<std::pair<char, int32_t>> next;
   };
   int32_t child(int32_t node, char c) const;
+  std::optional<Match> longest_at(std::string_view text, size_t position) const;
 
   std::vector<Node> nodes_;
+  int32_t empty_ = -1;              // the empty token; below 0: there is none
   std::array<bool, 256> starts_{};  // first bytes of tokens
 };
 

@@ -29,6 +29,18 @@ struct FreeParams {
 
 }  // namespace
 
+std::vector<Span> literal_spans(std::string_view text, std::string_view literal) {
+  std::vector<Span> spans;
+  for (size_t at = 0; at < text.size();) {
+    const size_t found = std::min(text.find(literal, at), text.size());
+    if (at < found) spans.push_back({at, found, false});
+    if (found == text.size()) break;
+    at = found + literal.size();
+    spans.push_back({found, at, true});
+  }
+  return spans;
+}
+
 void Pattern::FreeRegex::operator()(re_pattern_buffer* regex) const { onig_free(regex); }
 
 Pattern::Pattern(const JsonView& json) : file_(json.file()) {
@@ -58,21 +70,9 @@ void Pattern::compile(const JsonView& json, const std::string& expression) {
                         static_cast<size_t>(length > 0 ? length : 0)));
 }
 
-std::vector<Span> Pattern::literal_spans(std::string_view text) const {
-  std::vector<Span> spans;
-  for (size_t at = 0; at < text.size();) {
-    const size_t found = std::min(text.find(literal_, at), text.size());
-    if (at < found) spans.push_back({at, found, false});
-    if (found == text.size()) break;
-    at = found + literal_.size();
-    spans.push_back({found, at, true});
-  }
-  return spans;
-}
-
 std::vector<Span> Pattern::spans(std::string_view text) const {
   if (text.empty()) return {};
-  if (!regex_) return literal_spans(text);
+  if (!regex_) return literal_spans(text, literal_);
   const std::unique_ptr<OnigRegion, FreeRegion> region(onig_region_new());
   const std::unique_ptr<OnigMatchParam, FreeParams> params(onig_new_match_param());
   TANDEM_CHECK(region && params, "out of memory");

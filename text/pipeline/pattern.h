@@ -19,6 +19,9 @@ struct Span {
   bool matched;
 };
 
+// The matches of a string that is not empty. Spans cover the text without a gap, in order.
+std::vector<Span> literal_spans(std::string_view text, std::string_view literal);
+
 // Immutable; usable from any thread. Expressions are Oniguruma's, as in the `tokenizers` library.
 class Pattern {
  public:
@@ -32,13 +35,14 @@ class Pattern {
   std::string replace(std::string_view text, std::string_view content) const;
   // The string of a {"String": …}; else empty.
   const std::string& literal() const { return literal_; }
+  // Whether matches may be empty.
+  bool may_match_nothing() const { return regex_ != nullptr; }
 
  private:
   struct FreeRegex {
     void operator()(re_pattern_buffer* regex) const;
   };
   void compile(const JsonView& json, const std::string& expression);
-  std::vector<Span> literal_spans(std::string_view text) const;
 
   std::string file_, literal_;
   std::unique_ptr<re_pattern_buffer, FreeRegex> regex_;  // null: literal_

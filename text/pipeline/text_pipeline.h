@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/pipeline/aligned_text.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
@@ -23,24 +24,35 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual std::string normalize(std::string_view text) const = 0;
-  // Whether normalize(text) begins with the normalised first character of the input. `starts`:
-  // whether `text` begins with the input's first character.
-  virtual bool keeps_start(std::string_view, bool starts) const { return starts; }
+  // The same with all that the library's alignment does to the text. Throws Misaligned.
+  virtual void align(AlignedText& text) const = 0;
+  // Whether it changes what comes from the input (AlignedText::transform).
+  virtual bool transforms() const { return true; }
+  // Whether normalize() is not enough for steps behind it that transform the whole text (`behind`)
+  // or parts of it (`parts`).
+  virtual bool misaligns(bool /*behind*/, bool /*parts*/) const { return false; }
 };
 
 struct Word {
   std::string_view text;
-  bool starts = true;  // with what stands for the first character of the input
+  bool starts = true;  // where the input begins
 };
 using WordSink = std::function<void(const Word&)>;
+using AlignedSink = std::function<void(const AlignedText&)>;
 
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   // Calls `sink` with the words of `text`, in order; none is empty.
   virtual void split(const Word& text, const WordSink& sink) const = 0;
-  // Whether words depend on Word::starts.
+  // The same with all that the library's alignment does to the words. Throws Misaligned. By
+  // default for a split() whose words are parts of the text.
+  virtual void align(const AlignedText& text, const AlignedSink& sink) const;
+  // Whether it changes what comes from the input (AlignedText::transform).
+  virtual bool transforms() const { return false; }
+  // Whether words depend on where the input begins; and whether Word::starts is enough for that.
   virtual bool asks_for_start() const { return false; }
+  virtual bool takes_start() const { return false; }
 };
 
 // The state of one encode() call while it turns words into ids: scratch memory, a cache.

@@ -1,22 +1,22 @@
 // SentencePiece's normaliser: characters by the file's table, then white space.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "text/pipeline/models/piece_index.h"
 #include "text/pipeline/normalizers/charsmap.h"
-#include "text/pipeline/text_pipeline.h"
 #include "text/sentencepiece/piece_model.h"
 
 namespace tandem {
 
 inline constexpr std::string_view kSpaceSymbol = "\u2581";
 
-class PieceNormalizer final : public Normalizer {
+class PieceNormalizer {
  public:
   explicit PieceNormalizer(const PieceModel& model);
-  std::string normalize(std::string_view text) const override;
+  std::string normalize(std::string_view text) const;
 
  private:
   struct Prefix {

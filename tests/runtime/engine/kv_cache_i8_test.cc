@@ -63,18 +63,20 @@ INSTANTIATE_TEST_SUITE_P(Families, KvCacheI8, ::testing::ValuesIn(testing::famil
 // Blocks move with their scales: out and in again, from beam to beam, and to be computed anew;
 // drafts are verified over them.
 TEST(KvCacheI8Cases, FewBlocksAndDraftsChangeNothing) {
+  // Drafts adapt to how fast this machine is: more rounds, if few are accepted.
+  constexpr int64_t kAccepted = 11;
   std::mt19937_64 rng(8);
   int64_t preempted = 0, accepted = 0;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
     LLMEngine plain(config_of("bart-tiny", dtype));
-    for (int round = 0; round < 6; ++round) {
+    for (int round = 0; round < 6 || (accepted < kAccepted && round < 40); ++round) {
       SCOPED_TRACE(name_of(dtype) + (" round " + std::to_string(round)));
       EngineConfig few = config_of("bart-tiny", dtype);
       few.mutable_cache()->set_num_gpu_blocks_override(64);
       few.mutable_scheduling()->set_preemption_mode(testing::preemption_name(
           round % 2 == 0 ? PreemptionMode::kSwap : PreemptionMode::kRecompute));
       few.mutable_scheduling()->set_max_num_batched_tokens(round < 2 ? 2048 : 40);
-      few.mutable_drafting()->set_num_speculative_tokens(round < 2 ? 0 : round);
+      few.mutable_drafting()->set_num_speculative_tokens(round < 2 ? 0 : 2 + round % 4);
       LLMEngine engine(few);
       RandomRequests requests(rng(), engine.model_config().vocab_size);
       std::vector<Asked> all;
@@ -86,7 +88,7 @@ TEST(KvCacheI8Cases, FewBlocksAndDraftsChangeNothing) {
     }
   }
   EXPECT_GT(preempted, 0);
-  EXPECT_GT(accepted, 0);
+  EXPECT_GE(accepted, kAccepted);
 }
 
 TEST(KvCacheI8Cases, DraftModelsHaveThemToo) {
@@ -97,10 +99,14 @@ TEST(KvCacheI8Cases, DraftModelsHaveThemToo) {
   drafting.mutable_drafting()->set_draft_cost(0.02);
   LLMEngine plain(config), engine(drafting);
   RandomRequests requests(3, engine.model_config().vocab_size);
-  std::vector<Asked> all;
-  for (int i = 0; i < 8; ++i) all.push_back(requests.next());
-  expect_same(plain, engine, all);
-  EXPECT_GT(engine.scheduler().speculation_stats().accepted_tokens, 10);
+  const SpeculationStats& stats = engine.scheduler().speculation_stats();
+  for (int round = 0; round == 0 || (stats.accepted_tokens <= 10 && round < 20); ++round) {
+    std::vector<Asked> all;
+    for (int i = 0; i < 8; ++i) all.push_back(requests.next());
+    expect_same(plain, engine, all);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(stats.accepted_tokens, 10);
 }
 
 TEST(KvCacheI8Cases, AboutHalfTheBytesOfBFloat16) {

@@ -56,7 +56,9 @@ TEST_P(Speculation, NothingElseChanges) {
   LLMEngine plain(config);
   std::mt19937_64 rng(5);
   int64_t accepted = 0, wrong = 0, preempted = 0;
-  for (int round = 0; round < 12; ++round) {
+  // (Drafts adapt to how fast this machine is: more rounds, if few are accepted or wrong.)
+  const auto few = [&] { return accepted <= 30 || wrong <= 10; };
+  for (int round = 0; round < 12 || (few() && round < 60); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     EngineConfig other = drafting(config, 1 + static_cast<int>(rng() % 8));
     other.mutable_drafting()->set_prompt_lookup_min(1 + static_cast<int>(rng() % 2));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -19,6 +20,12 @@ struct DraftCheckpoint {
   std::function<bool(const std::string& name)> drops = {};
   // Whether a tensor of f32 has its signs turned.
   std::function<bool(const std::string& name)> turns = {};
+  // Further tensors of f32: copies of those of the golden one, with their signs turned or not.
+  struct Copy {
+    std::string of;
+    bool turned = false;
+  };
+  std::map<std::string, Copy> copies = {};
   nlohmann::json config = nlohmann::json::object();  // put over config.json
 
   void write(const std::string& golden, const test::TempDir& dir) const {
@@ -36,16 +43,19 @@ struct DraftCheckpoint {
     const json header = json::parse(content.substr(8, length));
     json out;
     std::string data;
-    for (const auto& [name, tensor] : header.items()) {
-      if (name == "__metadata__" || (drops && drops(name))) continue;
+    const auto add = [&](const std::string& name, const json& tensor, bool turned) {
       const size_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];
       std::string bytes = content.substr(8 + length + begin, end - begin);
-      if (turns && turns(name))
-        for (size_t i = 3; i < bytes.size(); i += 4) bytes[i] = static_cast<char>(bytes[i] ^ 0x80);
+      for (size_t i = 3; turned && i < bytes.size(); i += 4)
+        bytes[i] = static_cast<char>(bytes[i] ^ 0x80);
       out[name] = tensor;
       out[name]["data_offsets"] = {data.size(), data.size() + bytes.size()};
       data += bytes;
-    }
+    };
+    for (const auto& [name, tensor] : header.items())
+      if (name != "__metadata__" && !(drops && drops(name)))
+        add(name, tensor, turns && turns(name));
+    for (const auto& [name, copy] : copies) add(name, header.at(copy.of), copy.turned);
     dir.write("model.safetensors", test::safetensors(out.dump(), data));
   }
 };

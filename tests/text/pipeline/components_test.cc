@@ -8,10 +8,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "text/pipeline/text_pipeline.h"
+#include "text/pipeline/text_splitter.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
 
@@ -55,6 +58,26 @@ TEST(Components, PreTokenizers) {
       EXPECT_EQ(words, answers[i]) << i;
     }
   });
+}
+
+// A normalizer and a pre-tokenizer together. Where the library fails, words are the plain stages'.
+TEST(Components, Splitters) {
+  ASSERT_FALSE(golden().at("splitters").empty());
+  for (const json& entry : golden().at("splitters")) {
+    SCOPED_TRACE(entry[0].dump());
+    const auto& [normalizer, pre_tokenizer] = std::pair(entry[0][0], entry[0][1]);
+    const TextSplitter splitter(
+        normalizer.is_null() ? nullptr : make_normalizer(JsonView(normalizer, "components.json")),
+        pre_tokenizer.is_null() ? nullptr
+                                : make_pre_tokenizer(JsonView(pre_tokenizer, "components.json")));
+    for (size_t i = 0; i < entry[1].size(); ++i) {
+      json words = json::array();
+      splitter.split(golden()["split_texts"][i].get_ref<const std::string&>(),
+                     {[&](std::string_view word) { words.push_back(word); },
+                      [](int32_t token) { ADD_FAILURE() << token; }});
+      if (!entry[1][i].is_null()) EXPECT_EQ(words, entry[1][i]) << i;
+    }
+  }
 }
 
 TEST(Components, Decoders) {
@@ -104,6 +127,7 @@ TEST(Components, Documents) {
     const auto tokenizer = make_tokenizer(tokenizer_from_document(document.value(), "golden"));
     for (size_t i = 0; i < answers.size(); ++i) {
       const auto ids = tokenizer->encode(golden()["added_texts"][i].get<std::string>());
+      if (answers[i].is_null()) continue;  // the library fails
       EXPECT_EQ(json(ids), answers[i][0]) << golden()["added_texts"][i];
       EXPECT_EQ(tokenizer->decode(ids, false), answers[i][1]) << i;
       EXPECT_EQ(tokenizer->decode(ids, true), answers[i][2]) << i;

@@ -1,4 +1,5 @@
 // Normalizers that drop, replace or surround single characters.
+#include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,7 +20,8 @@ namespace {
 class CharacterNormalizer final : public Normalizer {
  public:
   using Append = void (*)(char32_t c, std::string& out);
-  explicit CharacterNormalizer(Append append) : append_(append) {}
+  enum class Steps { kDrops, kChanges, kDropsAndChanges };  // of the library's normalizer
+  CharacterNormalizer(Append append, Steps steps) : append_(append), steps_(steps) {}
 
   std::string normalize(std::string_view text) const override {
     std::string out;
@@ -31,14 +33,27 @@ class CharacterNormalizer final : public Normalizer {
     }
     return out;
   }
-  bool keeps_start(std::string_view text, bool starts) const override {
-    std::string out;
-    if (starts && !text.empty()) append_(code_point_at(text, 0).value, out);
-    return !out.empty();
+  void align(AlignedText& text) const override {
+    std::string made;
+    const auto make = [&](char32_t c) -> const std::string& {
+      made.clear();
+      append_(c, made);
+      return made;
+    };
+    if (steps_ != Steps::kChanges) text.filter([&](char32_t c) { return !make(c).empty(); });
+    if (steps_ == Steps::kDrops) return;
+    std::vector<AlignedText::Change> changes;
+    for (const AlignedText::Change& before : unchanged(text.text())) {
+      std::vector<AlignedText::Change> parts = unchanged(make(before.character));
+      for (size_t i = 1; i < parts.size(); ++i) parts[i].change = 1;
+      changes.insert(changes.end(), parts.begin(), parts.end());
+    }
+    text.transform(changes);
   }
 
  private:
   Append append_;
+  Steps steps_;
 };
 
 void append_clean(char32_t c, std::string& out) {
@@ -79,24 +94,30 @@ void append_nmt(char32_t c, std::string& out) {
 class ByteLevelNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text) const override { return byte_characters(text); }
+  void align(AlignedText& text) const override {
+    if (!text.text().empty()) text.transform(byte_changes(text.text()));
+  }
 };
 
-std::unique_ptr<Normalizer> each(CharacterNormalizer::Append append) {
-  return std::make_unique<CharacterNormalizer>(append);
+using Steps = CharacterNormalizer::Steps;
+
+std::unique_ptr<Normalizer> each(CharacterNormalizer::Append append, Steps steps) {
+  return std::make_unique<CharacterNormalizer>(append, steps);
 }
 
 std::unique_ptr<Normalizer> make_bert(const JsonView& json) {
   const bool lowercase = json.at("lowercase").boolean();
   const auto strip_accents = json.find("strip_accents");
   std::vector<std::unique_ptr<Normalizer>> steps;
-  if (json.at("clean_text").boolean()) steps.push_back(each(append_clean));
-  if (json.at("handle_chinese_chars").boolean()) steps.push_back(each(append_spaced));
+  if (json.at("clean_text").boolean()) steps.push_back(each(append_clean, Steps::kDropsAndChanges));
+  if (json.at("handle_chinese_chars").boolean())
+    steps.push_back(each(append_spaced, Steps::kChanges));
   if (strip_accents ? strip_accents->boolean() : lowercase) {
     const nlohmann::json nfd = {{"type", "NFD"}};
     steps.push_back(make_unicode_form(JsonView(nfd, json.file())));
-    steps.push_back(each(append_without_accents));
+    steps.push_back(each(append_without_accents, Steps::kDrops));
   }
-  if (lowercase) steps.push_back(each(append_lowercase));
+  if (lowercase) steps.push_back(each(append_lowercase, Steps::kChanges));
   return make_normalizer_sequence(std::move(steps), json.file());
 }
 
@@ -105,9 +126,9 @@ std::unique_ptr<Normalizer> make_bert(const JsonView& json) {
 std::unique_ptr<Normalizer> make_character_normalizer(const JsonView& json) {
   const std::string type = json.at("type").string();
   if (type == "BertNormalizer") return make_bert(json);
-  if (type == "Lowercase") return each(append_lowercase);
-  if (type == "Nmt") return each(append_nmt);
-  if (type == "StripAccents") return each(append_without_marks);
+  if (type == "Lowercase") return each(append_lowercase, Steps::kChanges);
+  if (type == "Nmt") return each(append_nmt, Steps::kDropsAndChanges);
+  if (type == "StripAccents") return each(append_without_marks, Steps::kDrops);
   if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   return nullptr;
 }

@@ -1,4 +1,6 @@
 // Stripping, prepending, replacing; and the table of the normalizers that there are.
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,13 +31,33 @@ class StripNormalizer final : public Normalizer {
     }
     return std::string(text);
   }
-  bool keeps_start(std::string_view text, bool starts) const override {
-    return starts && !(left_ && begins_with_space(text));
+  // At each end with a step of its own, unless both ends are stripped.
+  void align(AlignedText& text) const override {
+    if (left_ && right_) return strip(text, true, true);
+    if (left_) strip(text, true, false);
+    if (right_) strip(text, false, true);
   }
 
  private:
   static bool begins_with_space(std::string_view text) {
     return !text.empty() && is_space(code_point_at(text, 0).value);
+  }
+
+  static void strip(AlignedText& text, bool left, bool right) {
+    std::vector<AlignedText::Change> changes = unchanged(text.text());
+    const size_t count = changes.size();
+    const auto space = [&](size_t i) { return is_space(changes[i].character); };
+    size_t leading = 0, trailing = 0;
+    while (left && leading < count && space(leading)) ++leading;
+    while (right && trailing < count && space(count - 1 - trailing)) ++trailing;
+    if (leading == 0 && trailing == 0) return;
+    // The library takes the number of bytes for that of characters here.
+    const size_t last = text.text().size() - trailing - 1;
+    if (last < count) changes[last].change = -static_cast<int>(trailing);
+    const size_t end = std::max(leading, count - trailing);
+    changes.erase(changes.begin() + static_cast<ptrdiff_t>(end), changes.end());
+    changes.erase(changes.begin(), changes.begin() + static_cast<ptrdiff_t>(leading));
+    text.transform(changes, leading);
   }
 
   bool left_, right_;
@@ -48,6 +70,9 @@ class PrependNormalizer final : public Normalizer {
   std::string normalize(std::string_view text) const override {
     return text.empty() ? std::string() : before_ + std::string(text);
   }
+  void align(AlignedText& text) const override { text.prepend(before_); }
+  bool transforms() const override { return false; }
+  bool misaligns(bool behind, bool) const override { return behind && before_.empty(); }
 
  private:
   std::string before_;
@@ -66,11 +91,17 @@ class ReplaceNormalizer final : public Normalizer {
     }
     return out;
   }
-  // What replaces the start stands for it.
-  bool keeps_start(std::string_view text, bool starts) const override {
-    const std::vector<Span> spans = pattern_.spans(text);
-    if (spans.empty() || !spans[0].matched) return starts;
-    return !content_.empty() || (starts && spans[0].end == 0);
+  void align(AlignedText& text) const override {
+    const std::vector<Span> spans = pattern_.spans(text.text());
+    const auto matches = static_cast<size_t>(
+        std::count_if(spans.begin(), spans.end(), [](const Span& span) { return span.matched; }));
+    check_normalized_size(file_, text.text().size(), matches * content_.size());
+    text.replace(spans, content_);
+  }
+  bool transforms() const override { return false; }
+  // An empty match at the start comes from nothing.
+  bool misaligns(bool behind, bool) const override {
+    return behind && pattern_.may_match_nothing();
   }
 
  private:

@@ -1,4 +1,5 @@
 // Normalizers one after the other.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,13 +26,24 @@ class NormalizerSequence final : public Normalizer {
     }
     return out;
   }
-  bool keeps_start(std::string_view text, bool starts) const override {
-    std::string now(text);
+  void align(AlignedText& text) const override {
+    const size_t before = text.text().size();
     for (const auto& step : steps_) {
-      starts = step->keeps_start(now, starts);
-      now = step->normalize(now);
+      step->align(text);
+      check_normalized_size(file_, before, text.text().size());
     }
-    return starts;
+  }
+  bool transforms() const override {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [](const auto& step) { return step->transforms(); });
+  }
+  bool misaligns(bool behind, bool parts) const override {
+    bool out = false;
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      out = out || (*step)->misaligns(behind, parts);
+      behind = behind || (*step)->transforms();
+    }
+    return out;
   }
 
  private:

@@ -81,4 +81,39 @@ std::string PrecompiledNormalizer::normalize(std::string_view text) const {
   return out;
 }
 
+// As the library counts them: new characters are the last ones of all that is made so far.
+bool PrecompiledNormalizer::add_changes(std::string_view part,
+                                        std::vector<AlignedText::Change>& changes) const {
+  const Charsmap::Match match = charsmap_.find_shortest(part);
+  if (match.length == 0) return false;
+  const std::vector<AlignedText::Change> made = unchanged(match.replacement);
+  const size_t before = unchanged(part).size();
+  changes.insert(changes.end(), made.begin(), made.end());
+  for (size_t i = before; i < made.size(); ++i)
+    changes[changes.size() - 1 - (i - before)].change = 1;
+  if (made.size() < before && !changes.empty())
+    changes.back().change -= static_cast<int>(before - made.size());
+  return true;
+}
+
+void PrecompiledNormalizer::align(AlignedText& text) const {
+  std::vector<AlignedText::Change> changes;
+  bool modified = false;
+  each_cluster(text.text(), [&](std::string_view cluster) {
+    if (cluster.size() <= kLongestCluster && add_changes(cluster, changes)) {
+      modified = true;
+      return;
+    }
+    for (const AlignedText::Change& next : unchanged(cluster)) {
+      std::string character;
+      append_utf8(next.character, character);
+      if (add_changes(character, changes))
+        modified = true;
+      else
+        changes.push_back(next);
+    }
+  });
+  if (modified) text.transform(changes);
+}
+
 }  // namespace tandem

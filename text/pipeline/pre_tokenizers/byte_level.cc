@@ -103,6 +103,16 @@ size_t gpt2_word_end(std::string_view text, size_t position) {
   return last > position ? last : end;
 }
 
+std::vector<AlignedText::Change> byte_changes(std::string_view text) {
+  std::vector<AlignedText::Change> out;
+  for (const char byte : text) {
+    const bool inside = (static_cast<uint8_t>(byte) & 0xC0) == 0x80;  // a character
+    const std::string& mapped = byte_map().characters[static_cast<uint8_t>(byte)];
+    out.push_back({code_point_at(mapped, 0).value, inside ? 1 : 0});
+  }
+  return out;
+}
+
 ByteLevelPreTokenizer::ByteLevelPreTokenizer(const JsonView& json)
     : add_prefix_space_(json.at("add_prefix_space").boolean()) {
   if (const auto use_regex = json.find("use_regex")) use_regex_ = use_regex->boolean();
@@ -127,10 +137,22 @@ void ByteLevelPreTokenizer::split(const Word& word, const WordSink& sink) const 
   const ByteMap& map = byte_map();
   std::string mapped;
   for (size_t at = 0; at < text.size();) {
-    const size_t begin = at, end = use_regex_ ? gpt2_word_end(text, at) : text.size();
+    const size_t end = use_regex_ ? gpt2_word_end(text, at) : text.size();
     mapped.clear();
     for (; at < end; ++at) mapped += map.characters[static_cast<uint8_t>(text[at])];
-    sink({mapped, word.starts && begin == 0});
+    sink({mapped});
+  }
+}
+
+void ByteLevelPreTokenizer::align(const AlignedText& text, const AlignedSink& sink) const {
+  AlignedText all = text;
+  if (add_prefix_space_ && !all.text().starts_with(' ')) all.prepend(" ");
+  for (size_t at = 0; at < all.text().size();) {
+    const size_t end = use_regex_ ? gpt2_word_end(all.text(), at) : all.text().size();
+    AlignedText word = all.slice(at, end);
+    word.transform(byte_changes(word.text()));
+    sink(word);
+    at = end;
   }
 }
 

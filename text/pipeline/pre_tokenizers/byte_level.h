@@ -17,6 +17,8 @@ class ByteLevelPreTokenizer : public PreTokenizer {
  public:
   explicit ByteLevelPreTokenizer(const JsonView& json);
   void split(const Word& text, const WordSink& sink) const override;
+  void align(const AlignedText& text, const AlignedSink& sink) const override;
+  bool transforms() const override { return true; }
 
  private:
   bool add_prefix_space_;
@@ -42,6 +44,7 @@ nlohmann::json byte_document(const std::vector<std::string>& first_tokens);
 
 // Each byte of `text` as the character that stands for it.
 std::string byte_characters(std::string_view text);
+std::vector<AlignedText::Change> byte_changes(std::string_view text);
 
 // End of the word that starts at `position` of valid UTF-8. GPT-2's pattern, which covers every
 // text without a gap:

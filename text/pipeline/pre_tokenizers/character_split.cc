@@ -60,8 +60,7 @@ class KindSplit final : public PreTokenizer {
     size_t begin = 0;
     int before = 0;
     const auto end_word = [&](size_t end) {
-      if (before != 0 && begin < end)
-        sink({text.text.substr(begin, end - begin), text.starts && begin == 0});
+      if (before != 0 && begin < end) sink({text.text.substr(begin, end - begin)});
       begin = end;
     };
     each_character(text.text, [&](char32_t c, size_t start, size_t) {
@@ -90,7 +89,7 @@ class FixedLengthSplit final : public PreTokenizer {
     int32_t count = 0;
     each_character(text.text, [&](char32_t, size_t, size_t end) {
       if (++count < length_ && end < text.text.size()) return;
-      sink({text.text.substr(begin, end - begin), text.starts && begin == 0});
+      sink({text.text.substr(begin, end - begin)});
       begin = end;
       count = 0;
     });
@@ -116,8 +115,7 @@ class ScriptSplit final : public PreTokenizer {
     std::optional<size_t> begin;
     int last = kAnyScript;
     const auto end_word = [&](size_t end) {
-      if (begin && *begin < end)
-        sink({text.text.substr(*begin, end - *begin), text.starts && *begin == 0});
+      if (begin && *begin < end) sink({text.text.substr(*begin, end - *begin)});
       begin = end;
     };
     each_character(text.text, [&](char32_t c, size_t start, size_t) {

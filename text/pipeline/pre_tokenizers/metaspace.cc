@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/utf8.h"
+#include "text/replaced.h"
 
 namespace tandem {
 namespace {
@@ -14,6 +15,16 @@ Metaspace::Scheme read_scheme(const JsonView& json) {
   if (json.string() == "first") return Metaspace::Scheme::kFirst;
   if (json.string() == "never") return Metaspace::Scheme::kNever;
   json.fail("there is no scheme " + json.string());
+}
+
+// Parts of a text that begin with the symbol, but for the first one.
+template <class Part>
+void each_marked(std::string_view text, const std::string& symbol, const Part& part) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(symbol, begin + 1), text.size());
+    part(begin, end);
+    begin = end;
+  }
 }
 
 }  // namespace
@@ -29,22 +40,30 @@ Metaspace::Metaspace(const JsonView& json) : replacement(json.at("replacement").
   if (const auto flag = json.find("split")) split = flag->boolean();
 }
 
-void MetaspacePreTokenizer::split(const Word& text, const WordSink& sink) const {
+bool MetaspacePreTokenizer::prepends(bool starts) const {
   using Scheme = Metaspace::Scheme;
+  return settings_.scheme == Scheme::kAlways || (settings_.scheme == Scheme::kFirst && starts);
+}
+
+void MetaspacePreTokenizer::split(const Word& text, const WordSink& sink) const {
   if (text.text.empty()) return;
   const std::string& symbol = settings_.replacement;
-  std::string marked;
-  for (const char c : text.text) c == ' ' ? void(marked += symbol) : marked.push_back(c);
-  const bool prepends =
-      settings_.scheme == Scheme::kAlways || (settings_.scheme == Scheme::kFirst && text.starts);
-  if (prepends && !marked.starts_with(symbol)) marked.insert(0, symbol);
-  if (!settings_.split) return sink({marked, text.starts});
-  const std::string_view all = marked;
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = std::min(all.find(symbol, begin + 1), all.size());
-    sink({all.substr(begin, end - begin), text.starts && begin == 0});
-    begin = end;
-  }
+  std::string marked = replaced(text.text, " ", symbol);
+  if (prepends(text.starts) && !marked.starts_with(symbol)) marked.insert(0, symbol);
+  if (!settings_.split) return sink({marked});
+  each_marked(marked, symbol, [&](size_t begin, size_t end) {
+    sink({std::string_view(marked).substr(begin, end - begin)});
+  });
+}
+
+void MetaspacePreTokenizer::align(const AlignedText& text, const AlignedSink& sink) const {
+  const std::string& symbol = settings_.replacement;
+  AlignedText marked = text;
+  marked.replace(literal_spans(text.text(), " "), symbol);
+  if (prepends(text.starts()) && !marked.text().starts_with(symbol)) marked.prepend(symbol);
+  if (!settings_.split) return sink(marked);
+  each_marked(marked.text(), symbol,
+              [&](size_t begin, size_t end) { sink(marked.slice(begin, end)); });
 }
 
 }  // namespace tandem

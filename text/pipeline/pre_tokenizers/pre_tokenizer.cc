@@ -15,12 +15,22 @@ class PreTokenizerSequence final : public PreTokenizer {
   explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> steps)
       : steps_(std::move(steps)) {}
   void split(const Word& text, const WordSink& sink) const override { run(0, text, sink); }
+  void align(const AlignedText& text, const AlignedSink& sink) const override {
+    run_aligned(0, text, sink);
+  }
+  bool transforms() const override {
+    return any([](const PreTokenizer& step) { return step.transforms(); });
+  }
   bool asks_for_start() const override {
-    return std::any_of(steps_.begin(), steps_.end(),
-                       [](const auto& step) { return step->asks_for_start(); });
+    return any([](const PreTokenizer& step) { return step.asks_for_start(); });
   }
 
  private:
+  template <class Has>
+  bool any(const Has& has) const {
+    return std::any_of(steps_.begin(), steps_.end(), [&](const auto& step) { return has(*step); });
+  }
+
   // Each word of one step is the text of the next.
   void run(size_t step, const Word& text, const WordSink& sink) const {
     if (step == steps_.size()) {
@@ -28,6 +38,11 @@ class PreTokenizerSequence final : public PreTokenizer {
       return;
     }
     steps_[step]->split(text, [&](const Word& part) { run(step + 1, part, sink); });
+  }
+  void run_aligned(size_t step, const AlignedText& text, const AlignedSink& sink) const {
+    if (text.text().empty()) return;
+    if (step == steps_.size()) return sink(text);
+    steps_[step]->align(text, [&](const AlignedText& part) { run_aligned(step + 1, part, sink); });
   }
 
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
@@ -43,6 +58,14 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer_step(const JsonView& json) {
 }
 
 }  // namespace
+
+void PreTokenizer::align(const AlignedText& text, const AlignedSink& sink) const {
+  const char* begin = text.text().data();
+  split({text.text(), false}, [&](const Word& word) {
+    const auto at = static_cast<size_t>(word.text.data() - begin);
+    sink(text.slice(at, at + word.text.size()));
+  });
+}
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json) {
   if (json.at("type").string() != "Sequence") return make_pre_tokenizer_step(json);

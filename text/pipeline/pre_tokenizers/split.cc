@@ -51,7 +51,7 @@ void split_at(const Word& text, std::vector<Span> spans, SplitBehavior behavior,
   if (!removes && behavior != SplitBehavior::kIsolated) spans = merge(std::move(spans), behavior);
   for (const Span& span : spans) {
     if (span.start == span.end || (removes && span.matched)) continue;
-    sink({text.text.substr(span.start, span.end - span.start), text.starts && span.start == 0});
+    sink({text.text.substr(span.start, span.end - span.start)});
   }
 }
 

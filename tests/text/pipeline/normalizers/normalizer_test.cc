@@ -66,22 +66,5 @@ TEST(Normalizer, TextsDoNotGrowWithoutBound) {
   EXPECT_THROW(normalize(component, "aaaa"), InputError);
 }
 
-// What Metaspace's scheme "first" asks for.
-TEST(Normalizer, KeepsTheStart) {
-  const auto keeps = [](const char* component, const char* text) {
-    const json parsed = json::parse(component);
-    return make_normalizer(JsonView(parsed, "test"))->keeps_start(text, true);
-  };
-  const char* strip = R"({"type": "Strip", "strip_left": true, "strip_right": true})";
-  EXPECT_TRUE(keeps(strip, "a "));
-  EXPECT_FALSE(keeps(strip, " a"));
-  EXPECT_TRUE(keeps(R"({"type": "Nmt"})", "a"));
-  EXPECT_FALSE(keeps(R"({"type": "Nmt"})",
-                     "\x01"
-                     "a"));
-  EXPECT_FALSE(keeps(R"({"type": "Replace", "pattern": {"String": "a"}, "content": ""})", "ab"));
-  EXPECT_TRUE(keeps(R"({"type": "Replace", "pattern": {"String": "a"}, "content": "x"})", "ab"));
-}
-
 }  // namespace
 }  // namespace tandem

@@ -47,16 +47,6 @@ TEST(Metaspace, MarksAndSplits) {
     EXPECT_THROW(split(metaspace({{"replacement", wrong}}), "a"), InputError);
 }
 
-// Only the first word of a step begins where the text does.
-TEST(Metaspace, FirstBehindOtherSteps) {
-  const json first = metaspace({{"prepend_scheme", "first"}});
-  const json component = {
-      {"type", "Sequence"},
-      {"pretokenizers", json::array({json{{"type", "WhitespaceSplit"}}, first})}};
-  EXPECT_THAT(split(component, "a b"), ElementsAre("_a", "b"));
-  EXPECT_THAT(split(component, " a b"), ElementsAre("a", "b"));
-}
-
 TEST(WhitespaceSplit, AnyWhiteSpaceParts) {
   const json component = {{"type", "WhitespaceSplit"}};
   EXPECT_THAT(split(component, " a\tb\u2003c\n\u00E9 "), ElementsAre("a", "b", "c", "\u00E9"));
