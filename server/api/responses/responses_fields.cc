@@ -11,12 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-struct RefusedField {
+struct UnsupportedField {
   const char* name;
   const char* off;  // JSON: the values besides null that ask for nothing
   const char* why;
 };
-constexpr RefusedField kRefusedFields[] = {
+constexpr UnsupportedField kUnsupportedFields[] = {
     {"previous_response_id", "[]", "nothing is stored; send the whole conversation as input"},
     {"conversation", "[]", "nothing is stored; send the whole conversation as input"},
     {"store", "[false]", "nothing is stored; leave it out, or say false"},
@@ -32,7 +32,7 @@ constexpr RefusedField kRefusedFields[] = {
 constexpr const char* kFieldsWithoutEffect[] = {"reasoning", "prompt_cache_options"};
 
 void refuse_foreign(json& body) {
-  for (const RefusedField& field : kRefusedFields) {
+  for (const UnsupportedField& field : kUnsupportedFields) {
     const auto value = take(body, field.name);
     if (!value) continue;
     const json off = json::parse(field.off);
