@@ -354,8 +354,9 @@ TEST(Generate, ErrorsNameTheField) {
     EXPECT_EQ(s.context.prompts_under_way, 0);
   }
   FakeServer s;
-  EXPECT_NE(error_of(*s.ask("POST", "/generate", R"({"inputs": "a", "parameters": {"top_q": 1}})"))
-                .find("top_p"),
+  EXPECT_NE(error_of(*s.ask("POST", "/generate",
+                            R"({"inputs": "a", "parameters": {"max_new_tokns": 1}})"))
+                .find("max_new_tokens"),
             std::string::npos)
       << "an unknown name gets the nearest one";
   s.config.api_keys = {"k"};
