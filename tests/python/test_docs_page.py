@@ -31,7 +31,8 @@ def test_every_route_with_its_schemas(page, server):
     assert page.value(ROUTES) == sum(len(methods) for methods in document["paths"].values())
     page.value("document.querySelectorAll('.route').forEach(route => { route.open = true; })")
     page.wait("document.querySelectorAll('.inside').length === " + ROUTES)
-    kinds = page.value("[...document.querySelectorAll('.inside')].map(e => [...e.querySelectorAll('h3')].map(h => h.textContent.split(' ')[0]))")
+    kinds = page.value("[...document.querySelectorAll('.inside')]"
+                       ".map(e => [...e.querySelectorAll('h3')].map(h => h.textContent.split(' ')[0]))")
     assert all("Answer" in kind and "Error" in kind and "Command" in kind for kind in kinds)
     # Down to the last schema, whatever refers to whatever.
     for _ in range(6):
