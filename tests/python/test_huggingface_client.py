@@ -171,9 +171,10 @@ def test_errors(client, server):
 
 def test_a_full_server(start_server, texts):
     full = start_server("--max-requests", "1")
-    body = {"inputs": texts[0], "parameters": {"max_new_tokens": 500, "ignore_eos": True}}
-    with httpx.stream("POST", full.url + "/generate_stream", json=body, timeout=60) as stream:
-        next(stream.iter_lines())
+    body = {"prompt": texts[0], "max_tokens": 450, "ignore_eos": True, "n": 32, "temperature": 1, "stream": True}
+    with httpx.stream("POST", full.url + "/v1/completions", json=body, timeout=60) as stream:
+        lines = stream.iter_lines()  # as long as it lives the stream is open
+        next(lines)
         with pytest.raises(OverloadedError):
             InferenceClient(base_url=full.url, token="none").text_generation(texts[0])
 

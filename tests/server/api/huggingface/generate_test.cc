@@ -334,8 +334,8 @@ TEST(Generate, ErrorsNameTheField) {
       {"/pipeline/summarization", R"({"inputs": "a", "parameters": {"truncation": "only_second"}})",
        "parameters.truncation"},
       {"/pipeline/summarization",
-       R"({"inputs": "a", "parameters": {"max_length": 5, "generate_parameters": {"max_length": 6}}})",
-       "parameters.generate_parameters.max_length"},
+       R"({"inputs": "a", "parameters": {"top_k": 5, "generate_parameters": {"top_k": 6}}})",
+       "parameters.generate_parameters.top_k"},
       {"/pipeline/summarization",
        R"({"inputs": "a", "parameters": {"generate_parameters": {"num_beams": "x"}}})",
        "parameters.generate_parameters.num_beams"},
@@ -354,8 +354,9 @@ TEST(Generate, ErrorsNameTheField) {
     EXPECT_EQ(s.context.prompts_under_way, 0);
   }
   FakeServer s;
-  EXPECT_NE(error_of(*s.ask("POST", "/generate", R"({"inputs": "a", "parameters": {"top_q": 1}})"))
-                .find("top_p"),
+  EXPECT_NE(error_of(*s.ask("POST", "/generate",
+                            R"({"inputs": "a", "parameters": {"max_new_tokns": 1}})"))
+                .find("max_new_tokens"),
             std::string::npos)
       << "an unknown name gets the nearest one";
   s.config.api_keys = {"k"};

@@ -80,7 +80,8 @@ TEST(Responses, ItemsAndInstructions) {
 TEST(Responses, Stream) {
   FakeServer s;
   const auto e = s.ask("POST", kPath, R"({"input": "a", "stream": true, "top_logprobs": 0,
-      "include": ["message.output_text.logprobs"], "stream_options": {"include_obfuscation": false}})");
+      "include": ["message.output_text.logprobs"],
+      "stream_options": {"include_obfuscation": false}})");
   EXPECT_FALSE(e->head) << "an error could still come";
   s.engine.say(0, "one", {5});
   s.engine.say(0, " two", {6}, "stop");
