@@ -101,14 +101,21 @@ def answer(function):
         return None
 
 
+def is_certain(tokenizer):
+    """Of added tokens that a normalizer makes one text, the library takes any, by the order of a hash table."""
+    texts = [answer(lambda: tokenizer.normalizer.normalize_str(token.content))
+             for token in tokenizer.get_added_tokens_decoder().values() if token.normalized]
+    return len(set(texts)) == len(texts)
+
+
 def test_random_pipelines_give_the_librarys_tokens(tmp_path):
-    # (A fixed one: of random pipelines about one in a hundred still differs, in characters that have no category, or where
-    # stages that no published file combines meet. A campaign takes other seeds.)
-    seed = int(os.environ.get("TANDEM_TEST_SEED", 11000))
-    print("seed", seed)
+    seed = int(os.environ.get("TANDEM_TEST_SEED", random.SystemRandom().randrange(10**9)))
+    print("TANDEM_TEST_SEED", seed)
     for i in range(int(os.environ.get("TANDEM_TEST_PIPELINES", 30))):
         r = random.Random(seed + i)
-        tokenizer = pipeline(r)
+        tokenizer = answer(lambda: pipeline(r))
+        if tokenizer is None or not is_certain(tokenizer):
+            continue
         folder = tmp_path / str(i)
         folder.mkdir()
         tokenizer.save(str(folder / "tokenizer.json"))
