@@ -119,7 +119,7 @@ struct Faults {
   }
 };
 
-class FaultyWorker final : public testing::Immediate<Worker> {
+class FaultyWorker final : public Immediate<Worker> {
  public:
   explicit FaultyWorker(Faults& faults)
       : faults_(faults), worker_(make_model_worker([](const proto::WorkerSetup&) {

@@ -26,7 +26,7 @@ using testing::Listener;
 using namespace std::chrono_literals;
 
 // Slow enough for tests to interfere.
-class SlowWorker final : public testing::Immediate<Worker> {
+class SlowWorker final : public Immediate<Worker> {
  public:
   proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
     return worker_->load(setup, progress);
@@ -216,7 +216,7 @@ TEST_F(FullEngineTest, RepeatsARefusalForAWhile) {
 
 // A device, whose answers come a while after the work was given to it. Counts how often it is asked
 // for them.
-class LateWorker final : public testing::Immediate<Worker> {
+class LateWorker final : public Immediate<Worker> {
  public:
   struct Looks {
     std::atomic<int64_t> looks{0};

@@ -29,7 +29,7 @@ ClusterConfig speech_cluster(const std::filesystem::path& model) {
 }
 
 // Throws now and then, if it is asked to; and may take its time.
-class FallibleWorker final : public testing::Immediate<Worker> {
+class FallibleWorker final : public Immediate<Worker> {
  public:
   FallibleWorker(std::atomic<int>& steps, int every, std::chrono::milliseconds pause = {})
       : steps_(steps), every_(every), pause_(pause) {}

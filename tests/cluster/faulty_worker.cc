@@ -39,7 +39,7 @@ bool take_turn() {
   return false;
 }
 
-class FaultyWorker final : public testing::Immediate<Worker> {
+class FaultyWorker final : public Immediate<Worker> {
  public:
   FaultyWorker(std::shared_ptr<Worker> inner, const std::string& generation)
       : inner_(std::move(inner)) {

@@ -67,7 +67,7 @@ inline std::vector<float> beam_row(const std::string& request_id,
   return row;
 }
 
-class BeamWorker final : public testing::Immediate<StepRunner> {
+class BeamWorker final : public Immediate<StepRunner> {
  public:
   explicit BeamWorker(const SchedulerConfig& config)
       : block_size_(config.block_size),

@@ -39,7 +39,7 @@ inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
              << ")";
 }
 
-class FakeWorker final : public testing::Immediate<StepRunner> {
+class FakeWorker final : public Immediate<StepRunner> {
  public:
   // What the test knows of the sequences, by id, encoders included: all their tokens.
   using Truth = std::map<int64_t, std::vector<int32_t>>;

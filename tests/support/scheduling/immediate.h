@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "runtime/execution/step_runner.h"
 
-namespace tandem::testing {
+namespace tandem {
 
 // Interface: StepRunner, or what derives from it. A double implements execute().
 template <class Interface>
@@ -28,4 +28,4 @@ class Immediate : public Interface {
   std::deque<proto::StepOutput> answers_;
 };
 
-}  // namespace tandem::testing
+}  // namespace tandem

@@ -96,7 +96,7 @@ proto::Embedding undisturbed_embedding(const Ids& encoder, const proto::Sampling
   return out;
 }
 
-class SimulatedRank final : public testing::Immediate<StepRunner> {
+class SimulatedRank final : public Immediate<StepRunner> {
  public:
   explicit SimulatedRank(const SchedulerConfig& config)
       : config_(config),
