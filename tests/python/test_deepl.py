@@ -170,14 +170,14 @@ def test_glossaries_of_several_pairs(server_of_languages):
     assert {(one.source_lang.lower(), one.target_lang.lower(), one.entry_count) for one in made.dictionaries} == {("en", "de", 1), ("en", "fr", 1)}
     entries = client.get_multilingual_glossary_entries(made, "en", "fr")
     assert entries.dictionaries[0].entries == "a\tfr"  # the package leaves them so
-    client.replace_multilingual_glossary_dictionary(made, Entries("en", "de", {"b": "x"}))
-    client.update_multilingual_glossary_dictionary(made, Entries("en", "de", {"c": "y"}))
+    client.replace_multilingual_glossary_dictionary(made.glossary_id, Entries("en", "de", {"b": "x"}))
+    client.update_multilingual_glossary_dictionary(made.glossary_id, Entries("en", "de", {"c": "y"}))
     entries = client.get_multilingual_glossary_entries(made, "en", "de").dictionaries[0].entries
     assert sorted(entries.split("\n")) == ["b\tx", "c\ty"]
-    assert client.update_multilingual_glossary_name(made, "new").name == "new"
-    client.delete_multilingual_glossary_dictionary(made, source_lang="en", target_lang="fr")
-    assert len(client.get_multilingual_glossary(made).dictionaries) == 1
-    client.delete_multilingual_glossary(made)
+    assert client.update_multilingual_glossary_name(made.glossary_id, "new").name == "new"
+    client.delete_multilingual_glossary_dictionary(made.glossary_id, source_lang="en", target_lang="fr")
+    assert len(client.get_multilingual_glossary(made.glossary_id).dictionaries) == 1
+    client.delete_multilingual_glossary(made.glossary_id)
     assert made.glossary_id not in [one.glossary_id for one in client.list_multilingual_glossaries()]
 
 
