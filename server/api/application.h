@@ -56,7 +56,8 @@ struct AppContext {
   std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
-  // Of a model that translates from one language to another and names none: their codes, "en", "de".
+  // Of a model that translates from one language to another and names none: their codes, "en",
+  // "de".
   std::optional<std::pair<std::string, std::string>> only_languages = {};
   GlossaryStore glossaries = {};
   DocumentStore documents = {};
