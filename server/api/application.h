@@ -60,7 +60,8 @@ struct AppContext {
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
   bool sets_length = false;  // the model's generation_config.json says how long answers may be
-  // Of a model that translates from one language to another and names none: their codes, "en", "de".
+  // Of a model that translates from one language to another and names none: their codes, "en",
+  // "de".
   std::optional<std::pair<std::string, std::string>> only_languages = {};
   GlossaryStore glossaries = {};
   DocumentStore documents = {};

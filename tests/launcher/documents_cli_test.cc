@@ -47,7 +47,7 @@ TEST(DocumentsCli, ALongTextIsASummaryOfSummaries) {
 TEST(DocumentsCli, FilesFoldersAndPatterns) {
   TempDir dir;
   dir.write("a.txt", "  One text is here.\n\n- And a line.\n");
-  dir.write("b.md", "Another text.");
+  dir.write("b.md", "Another text.\n");
   dir.write("c.dat", "Not of a folder.");
   const std::string folder = dir.path().string();
   const Words base{"translate", kMbart50,    "--from",           "en", "--to", "German",

@@ -148,7 +148,7 @@ def test_documents_that_are_refused(client, tmp_path):
 def test_glossaries(client):
     made = client.create_glossary("mine", "EN", "DE", {"house": "Hausboot", "car": "Wagen"})
     assert made.ready and made.entry_count == 2 and made.name == "mine"
-    assert client.get_glossary(made.glossary_id).source_lang == "en"
+    assert client.get_glossary(made.glossary_id).source_lang.lower() == "en"
     assert made.glossary_id in [one.glossary_id for one in client.list_glossaries()]
     assert client.get_glossary_entries(made) == {"house": "Hausboot", "car": "Wagen"}
     text = client.translate_text("I see a house here.", source_lang="EN", target_lang="DE", glossary=made).text
@@ -163,19 +163,21 @@ def test_glossaries(client):
 def test_glossaries_of_several_pairs(server_of_languages):
     if not hasattr(deepl, "DeepLClient"):
         pytest.skip("an older package")
+    from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
     client = deepl.DeepLClient(KEY, server_url=server_of_languages.url)
-    pairs = [deepl.MultilingualGlossaryDictionaryEntries("en", target, {"a": target}) for target in ("de", "fr")]
+    pairs = [Entries("en", target, {"a": target}) for target in ("de", "fr")]
     made = client.create_multilingual_glossary("two", pairs)
-    assert {(one.source_lang, one.target_lang, one.entry_count) for one in made.dictionaries} == {("en", "de", 1), ("en", "fr", 1)}
+    assert {(one.source_lang.lower(), one.target_lang.lower(), one.entry_count) for one in made.dictionaries} == {("en", "de", 1), ("en", "fr", 1)}
     entries = client.get_multilingual_glossary_entries(made, "en", "fr")
-    assert entries.dictionaries[0].entries == {"a": "fr"}
-    client.replace_multilingual_glossary_dictionary(made, deepl.MultilingualGlossaryDictionaryEntries("en", "de", {"b": "x"}))
-    client.update_multilingual_glossary_dictionary(made, deepl.MultilingualGlossaryDictionaryEntries("en", "de", {"c": "y"}))
-    assert client.get_multilingual_glossary_entries(made, "en", "de").dictionaries[0].entries == {"b": "x", "c": "y"}
-    assert client.update_multilingual_glossary_name(made, "new").name == "new"
-    client.delete_multilingual_glossary_dictionary(made, source_lang="en", target_lang="fr")
-    assert len(client.get_multilingual_glossary(made).dictionaries) == 1
-    client.delete_multilingual_glossary(made)
+    assert entries.dictionaries[0].entries == "a\tfr"  # the package leaves them so
+    client.replace_multilingual_glossary_dictionary(made.glossary_id, Entries("en", "de", {"b": "x"}))
+    client.update_multilingual_glossary_dictionary(made.glossary_id, Entries("en", "de", {"c": "y"}))
+    entries = client.get_multilingual_glossary_entries(made, "en", "de").dictionaries[0].entries
+    assert sorted(entries.split("\n")) == ["b\tx", "c\ty"]
+    assert client.update_multilingual_glossary_name(made.glossary_id, "new").name == "new"
+    client.delete_multilingual_glossary_dictionary(made.glossary_id, source_lang="en", target_lang="fr")
+    assert len(client.get_multilingual_glossary(made.glossary_id).dictionaries) == 1
+    client.delete_multilingual_glossary(made.glossary_id)
     assert made.glossary_id not in [one.glossary_id for one in client.list_multilingual_glossaries()]
 
 

@@ -32,7 +32,7 @@ void write(const json& c, const test::TempDir& dir) {
 
 std::vector<double> scores(const std::string& model, const json& source, const json& target) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.set_model(model);
+  config.mutable_loading()->set_model(model);
   LLMEngine engine(config);
   engine.add_request(
       "x",
