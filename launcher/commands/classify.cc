@@ -88,7 +88,7 @@ Run add_classify(CLI::App& app) {
   app.add_option("--labels", options->labels,
                  "Labels with commas between them: how well does each fit? For models of natural "
                  "language inference, as HuggingFace's zero-shot-classification")
-      ->type_name("A,B,…");
+      ->type_name("LABELS");
   app.add_option("--hypothesis-template", options->zero_shot.hypothesis_template,
                  "The sentence that says that a label fits; {} is the label")
       ->capture_default_str();

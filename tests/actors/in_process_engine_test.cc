@@ -233,7 +233,7 @@ class LateWorker final : public Immediate<Worker> {
   }
   void launch(const proto::StepInput& step) override {
     if (steps_launched() == 0) since_ = Clock::now();
-    Worker::launch(step);
+    Immediate::launch(step);
   }
   bool ready() override {
     ++looks_.looks;
@@ -243,7 +243,7 @@ class LateWorker final : public Immediate<Worker> {
     const auto now = Clock::now();
     looks_.waited_us += std::chrono::duration_cast<std::chrono::microseconds>(now - since_).count();
     since_ = now;
-    return Worker::finish();
+    return Immediate::finish();
   }
   void abort() override { worker_->abort(); }
 

@@ -113,7 +113,9 @@ TEST(OpenAiAnswers, UsageOfStreams) {
         const json chunk = json::parse(event);
         EXPECT_EQ(chunk["choices"].size(), 1u);
         EXPECT_EQ(chunk.contains("usage"), asked);
-        if (asked) EXPECT_TRUE(chunk["usage"].is_null());
+        if (asked) {
+          EXPECT_TRUE(chunk["usage"].is_null());
+        }
       }
     }
   FakeServer s;

@@ -31,7 +31,9 @@ TEST(Speech, WaysToWriteLists) {
       EXPECT_EQ(s.sound().params().return_timestamps(), verbose) << "json has no place for them";
       s.say_all(verbose);
       EXPECT_EQ(e->status(), 200);
-      if (verbose) EXPECT_EQ(e->json()["segments"].size(), 2u);
+      if (verbose) {
+        EXPECT_EQ(e->json()["segments"].size(), 2u);
+      }
     }
   SpeechServer s;
   s.send({{"chunking_strategy[type]", "server_vad"},
