@@ -14,6 +14,7 @@
 #include "actors/thread_launcher.h"
 #include "base/seconds_since.h"
 #include "kernels/core/plugin.h"
+#include "runtime/execution/compute_type.h"
 
 namespace tandem::actors {
 
@@ -95,7 +96,9 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
   shared.config.requests.least_at_replica =
       cpu ? std::min(kLeastCpuBatch, shared.config.requests.most_at_replica) : 0;
   shared.processor = std::make_shared<RequestProcessor>(config.engine);
-  shared.dtype = resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
+  const auto stored = shared.processor->model_config().checkpoint_dtype;
+  shared.dtype = resolve_dtype(config.engine, stored);
+  spdlog::info("{}", describe_compute_type(shared.dtype, stored, cpu));
   return impl;
 }
 

@@ -14,6 +14,9 @@ struct PairCut {
   // Of the first one alone, unless nothing of it would be left: then nothing is cut. Otherwise the
   // longer one is cut first, then both.
   bool only_first = false;
+  // An empty second text is none, as where HuggingFace's tokenizers are called; those in Python
+  // join it all the same.
+  bool empty_is_none = false;
 };
 
 // Cuts the ids of both texts, as HuggingFace's tokenizers do. around: tokens that stand around

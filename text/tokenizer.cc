@@ -254,11 +254,10 @@ std::vector<int32_t> PipelineTokenizer::encode_from(const std::string& source_la
   return ids;
 }
 
-// HuggingFace's compiled tokenizers take an empty second text for none; those in Python join it.
 std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::string_view second,
                                                     bool add_special, const PairCut& cut) const {
   const auto process = [&](std::vector<int32_t> ids, std::vector<int32_t> more) {
-    if (post_processor_ && (python_ != nullptr || !second.empty()))
+    if (post_processor_ && (python_ != nullptr || !second.empty() || !cut.empty_is_none))
       return post_processor_->process_pair(std::move(ids), std::move(more), add_special);
     ids.insert(ids.end(), more.begin(), more.end());
     return post_processor_ ? post_processor_->process(std::move(ids), add_special) : ids;

@@ -73,15 +73,11 @@ class ModelWorker final : public Worker {
     warm_up_group();
     const ModelConfig model_config = ModelConfig::load(loading.model());
     Checkpoint checkpoint = Checkpoint::open(loading.model());
-    const bool first = setup.rank() == 0 && setup.replica() == 0;
     if (ctx_->on_cpu())
       check_weights_fit(model_config, checkpoint, dtype, setup.size(), available_memory());
-    if (first)
-      spdlog::info("{}",
-                   describe_compute_type(dtype, model_config.checkpoint_dtype, ctx_->on_cpu()));
     const Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
     model_ = load_model(model_config, checkpoint, build, progress);
-    if (first)
+    if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
         spdlog::warn("{}", line);
     size_t draft_block = 0;

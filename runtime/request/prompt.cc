@@ -48,7 +48,9 @@ Ids tokenise_pair(const proto::PromptPart& part, const Tokenizer& tokenizer,
     throw invalid_request("src_lang", "is for one text; a pair has the tokenizer's language");
   const proto::SecondText& second = part.second();
   check_utf8(second.text(), part.field());
-  return tokenizer.encode_pair(first, second.text(), with.add_special, with.cut);
+  PairCut cut = with.cut;
+  cut.empty_is_none = true;
+  return tokenizer.encode_pair(first, second.text(), with.add_special, cut);
 }
 
 Ids tokenise(const proto::PromptPart& part, const Tokenizer* tokenizer, const TextOptions& with) {

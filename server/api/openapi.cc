@@ -60,6 +60,11 @@ Json answers(const Route& route) {
     content[std::string(types.substr(0, end))] = plain_schema();
     types.remove_prefix(std::min(end + 1, types.size()));
   }
+  if (content.empty())
+    return {{"204", {{"description", "done"}}},
+            {"default",
+             {{"description", "an error"},
+              {"content", {{"application/json", schema_of(route.schemas.error)}}}}}};
   return {{"200", {{"description", "OK"}, {"content", content}}},
           {"default",
            {{"description", "an error"},

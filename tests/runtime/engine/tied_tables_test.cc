@@ -24,7 +24,8 @@ void write(const json& c, const test::TempDir& dir) {
   changed.drops = [&](const std::string& name) {
     return std::find(drop.begin(), drop.end(), name) != drop.end();
   };
-  for (const auto& [name, of] : c.value("copy", json::object()).items())
+  const json copies = c.value("copy", json::object());
+  for (const auto& [name, of] : copies.items())
     changed.copies[name] = {of[0].get<std::string>(), of[1] == -1};
   changed.config = c.value("config", json::object());
   changed.write(c.at("base"), dir);

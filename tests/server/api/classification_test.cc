@@ -26,7 +26,7 @@ TEST(Classification, AnswersAsVllm) {
               R"({"model": "alias", "input": ["a", {"text": "b", "text_pair": "c"}, [7, 1]],
                              "user": "me", "truncate_prompt_tokens": 9, "priority": -2,
                              "timeout": 1.5})");
-    ASSERT_EQ(s.engine.requests.size(), 3u);
+    ASSERT_EQ(s.engine.requests.size(), 3u) << (e->head ? e->head->body : "no answer");
     const auto& request = s.engine.requests[1];
     EXPECT_EQ(request.prompt.pooling().kind(), proto::Pooling::LABELS);
     EXPECT_EQ(request.prompt.encoder().text(), "b");

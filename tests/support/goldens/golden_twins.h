@@ -151,7 +151,7 @@ inline void write_twin(const TempDir& dir, const std::string& name) {
   auto config = nlohmann::json::parse(read_file(original / "config.json"));
   const Checkpoint from = Checkpoint::open(original);
   if (name == "bart-odd") {
-    config["architectures"] = {"BartForSequenceClassification"};
+    config["architectures"] = {"BartForTokenClassification"};  // no class that there is
     config["torch_dtype"] = "float64";
     config.erase("activation_dropout");
     write_odd(dir, from);

@@ -105,6 +105,9 @@ TEST(Admission, WhatWorkIs) {
   EXPECT_EQ(work.tokens_a_step, 4);
   r.params.mutable_pooling();
   work = work_of(r.inputs, r.params);
+  EXPECT_EQ(work.input, 51) << "a head's decoder reads the prompt";
+  r.inputs.clear_prompt_token_ids();
+  work = work_of(r.inputs, r.params);
   EXPECT_EQ(work.input, 50);
   EXPECT_EQ(work.output, 0);
   EXPECT_EQ(work.sequences, 1);
