@@ -16,6 +16,7 @@ void answer(FakeServer& s, size_t i, const std::vector<float>& logits, int token
   chunk.mutable_embedding()->mutable_values()->Add(logits.begin(), logits.end());
   chunk.set_finished(true);
   s.engine.callbacks.at(s.engine.requests.at(i).id)(chunk);
+  for (const auto& exchange : s.exchanges) exchange->run_posted();
 }
 
 TEST(Classification, AnswersAsVllm) {
@@ -93,6 +94,7 @@ TEST(Classification, ErrorsOfTheEngineNameTheInput) {
   chunk.mutable_error()->set_message("prompt: is too long");
   chunk.mutable_error()->set_param("prompt");
   s.engine.callbacks.at(s.engine.requests.at(1).id)(chunk);
+  e->run_posted();
   EXPECT_EQ(e->error_param(), "input[1]");
 }
 
