@@ -20,11 +20,12 @@ constexpr double kTolerance = 3e-4;
 // The golden checkpoint with the tables of the case.
 void write(const json& c, const test::TempDir& dir) {
   testing::DraftCheckpoint changed;
-  const auto drop = c.value("drop", json::array());
+  const json drop = c.value("drop", json::array());
   changed.drops = [&](const std::string& name) {
     return std::find(drop.begin(), drop.end(), name) != drop.end();
   };
-  for (const auto& [name, of] : c.value("copy", json::object()).items())
+  const json copies = c.value("copy", json::object());
+  for (const auto& [name, of] : copies.items())
     changed.copies[name] = {of[0].get<std::string>(), of[1] == -1};
   changed.config = c.value("config", json::object());
   changed.write(c.at("base"), dir);
@@ -32,7 +33,7 @@ void write(const json& c, const test::TempDir& dir) {
 
 std::vector<double> scores(const std::string& model, const json& source, const json& target) {
   EngineConfig config = testing::golden_config("bart-tiny");
-  config.set_model(model);
+  config.mutable_loading()->set_model(model);
   LLMEngine engine(config);
   engine.add_request(
       "x",
