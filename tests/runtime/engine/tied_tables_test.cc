@@ -20,7 +20,7 @@ constexpr double kTolerance = 3e-4;
 // The golden checkpoint with the tables of the case.
 void write(const json& c, const test::TempDir& dir) {
   testing::DraftCheckpoint changed;
-  const auto drop = c.value("drop", json::array());
+  const json drop = c.value("drop", json::array());
   changed.drops = [&](const std::string& name) {
     return std::find(drop.begin(), drop.end(), name) != drop.end();
   };
