@@ -165,8 +165,11 @@ void set_sequences(const nlohmann::json& inputs, const ServerConfig& config,
   r.is_list = inputs.is_array() && !inputs.empty() && inputs[0].is_array();
   if (!r.is_list) return r.inputs.push_back(read_sequence(inputs, r.field));
   check_count(inputs, r.field, config);
-  for (const nlohmann::json& one : inputs)
-    r.inputs.push_back(read_sequence(one, r.field_of(r.inputs.size())));
+  for (const nlohmann::json& one : inputs) {
+    const std::string field = r.field_of(r.inputs.size());
+    if (!one.is_array()) throw invalid_request(field, "expected a list of one text or a pair");
+    r.inputs.push_back(read_sequence(one, field));
+  }
 }
 
 void start(AppContext& app, const std::shared_ptr<Exchange>& exchange, ClassificationRequest r,
