@@ -1,4 +1,6 @@
 // HttpFrontend: the order in which the HTTP server and its engine begin and end.
+#include "launcher/commands/http_frontend.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/commands/http_frontend.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/network/raw_client.h"
 
