@@ -4,7 +4,7 @@ import urllib.parse
 import httpx
 import pytest
 
-from test_page import chromium  # noqa: F401
+from page_fixtures import chromium, sounds  # noqa: F401
 
 ROUTES = "document.querySelectorAll('.route').length"
 
