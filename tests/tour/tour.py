@@ -26,12 +26,12 @@ import documents
 ROOT = Path(__file__).resolve().parents[2]
 # Patterns of what cannot be run on a machine without a network, a GPU, other hosts or an hour of time; and why.
 NOT_HERE = [
-    (r"scripts/(quickstart|test\b|test_fresh|test_aarch64|install_dependencies)|\.ci/run", "this is how the tour came to be run"),
+    (r"scripts/(quickstart|test\b|test_fresh|test_aarch64|check_locks|install_dependencies)|\.ci/run", "this is how the tour came to be run"),
     (r"^cmake --(preset|build)", "this is how the tour came to be run"),
     (r"check_style --fix", "changes the sources"),
     (r"check_style --tidy", "takes an hour"),
     (r"gpu_check|bench_gpu|bench_all_reduce|--device cuda|benchmarks/gpu|ptxas_report|TANDEM_CUDA_PLUGIN", "needs a GPU or its toolkit"),
-    (r"sshleifer/|facebook/|openai/|microsoft/|google-t5/|--compiler-cache", "needs the internet"),
+    (r"sshleifer/|facebook/|openai/|microsoft/|google-t5/|Helsinki-NLP/|--compiler-cache", "needs the internet"),
     (r"docker|kubectl|systemctl|sudo|sbatch|srun|dpkg|apt|journalctl|/usr/local|--component|/etc/", "needs the system's services or its root folders"),
     (r"--hostfile", "needs other hosts"),
     (r"/tmp/(bart|peers|example)|benchmarks/(documents|python_library)|compare_peers|speculation/|distil_draft|online\.py|overload|bench_|make_random_bart|guidellm|SIMULATION|runtime_test|python_tests",
