@@ -51,7 +51,7 @@ void GlossaryStore::check_room(size_t more, size_t less) const {
 StoredGlossary GlossaryStore::add(StoredGlossary glossary) {
   glossary.id = random_id();
   glossary.created = std::time(nullptr);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (glossaries_.size() >= kMostGlossaries)
     throw InputError(ErrorKind::kResource,
                      "name: there are " + std::to_string(kMostGlossaries) +
@@ -64,19 +64,19 @@ StoredGlossary GlossaryStore::add(StoredGlossary glossary) {
 }
 
 std::optional<StoredGlossary> GlossaryStore::find(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const StoredGlossary& one : glossaries_)
     if (one.id == id) return one;
   return std::nullopt;
 }
 
 std::vector<StoredGlossary> GlossaryStore::all() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return glossaries_;
 }
 
 bool GlossaryStore::erase(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = std::find_if(glossaries_.begin(), glossaries_.end(),
                                [&](const StoredGlossary& one) { return one.id == id; });
   if (it == glossaries_.end()) return false;
@@ -87,7 +87,7 @@ bool GlossaryStore::erase(const std::string& id) {
 
 std::optional<StoredGlossary> GlossaryStore::update(
     const std::string& id, const std::function<void(StoredGlossary&)>& change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (StoredGlossary& one : glossaries_) {
     if (one.id != id) continue;
     StoredGlossary changed = one;

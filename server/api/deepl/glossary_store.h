@@ -6,11 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "text/documents/glossary.h"
 #include "text/languages.h"
 
@@ -51,11 +51,11 @@ class GlossaryStore {
                                        const std::function<void(StoredGlossary&)>& change);
 
  private:
-  void check_room(size_t more, size_t less) const;
+  void check_room(size_t more, size_t less) const REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::vector<StoredGlossary> glossaries_;
-  size_t bytes_ = 0;
+  mutable Mutex mutex_;
+  std::vector<StoredGlossary> glossaries_ GUARDED_BY(mutex_);
+  size_t bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tandem::server

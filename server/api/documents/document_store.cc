@@ -32,7 +32,7 @@ std::string secret() {
 StoredDocument DocumentStore::begin(StoredDocument document, Clock::time_point now) {
   document.id = secret();
   document.key = secret() + secret();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   drop_old(now);
   while (entries_.size() >= kMostDocuments && drop_oldest()) {
   }
@@ -45,7 +45,7 @@ StoredDocument DocumentStore::begin(StoredDocument document, Clock::time_point n
 }
 
 void DocumentStore::finish(const std::string& id, std::string result, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry* entry = entry_of(id);
   if (entry == nullptr) return;
   entry->ended = now;
@@ -54,15 +54,16 @@ void DocumentStore::finish(const std::string& id, std::string result, Clock::tim
     entry->document.error = "the result is larger than " + std::to_string(kMostBytes) + " bytes";
     return;
   }
-  while (bytes_ + result.size() > kMostBytes && drop_oldest()) entry = entry_of(id);
+  while (bytes_ + result.size() > kMostBytes && drop_oldest()) {
+  }
   bytes_ += result.size();
-  entry = entry_of(id);
+  entry = entry_of(id);  // the others have moved
   entry->document.state = Stage::kDone;
   entry->document.result = std::make_shared<const std::string>(std::move(result));
 }
 
 void DocumentStore::fail(const std::string& id, const std::string& error, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry* entry = entry_of(id);
   if (entry == nullptr) return;
   entry->ended = now;
@@ -71,12 +72,12 @@ void DocumentStore::fail(const std::string& id, const std::string& error, Clock:
 }
 
 void DocumentStore::erase(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Entry* entry = entry_of(id)) drop(entries_.begin() + (entry - entries_.data()));
 }
 
 std::optional<StoredDocument> DocumentStore::find(const std::string& id, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   drop_old(now);
   const Entry* entry = entry_of(id);
   return entry == nullptr ? std::nullopt : std::optional(entry->document);

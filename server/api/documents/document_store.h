@@ -4,10 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace tandem::server {
 
@@ -45,14 +46,14 @@ class DocumentStore {
     StoredDocument document;
     Clock::time_point ended = {};
   };
-  void drop_old(Clock::time_point now);
-  bool drop_oldest();
-  void drop(std::vector<Entry>::iterator entry);
-  Entry* entry_of(const std::string& id);
+  void drop_old(Clock::time_point now) REQUIRES(mutex_);
+  bool drop_oldest() REQUIRES(mutex_);
+  void drop(std::vector<Entry>::iterator entry) REQUIRES(mutex_);
+  Entry* entry_of(const std::string& id) REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::vector<Entry> entries_;  // in the order of their making
-  size_t bytes_ = 0;
+  Mutex mutex_;
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in the order of their making
+  size_t bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tandem::server
