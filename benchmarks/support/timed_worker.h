@@ -1,14 +1,13 @@
-// A worker whose model is a pause, for requests of one sequence each: it keeps the tables of the
-// sequences as the real one does, waits until the step's time is over, and answers with a token for
-// each sequence. The pause begins when the last rank of the group is ready for it, as with the
-// first collective of a model; nothing else couples the ranks.
+// A worker whose model is a pause, for requests of one sequence each. It keeps the tables of the
+// sequences as the real one does and waits until the step's time is over. Then it answers with a
+// token for each sequence. The pause begins when the last rank of the group is ready for it, as
+// with the first collective of a model; nothing else couples the ranks.
 #pragma once
 
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "benchmarks/support/step_trace.h"
 #include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/worker.h"
+#include "tests/support/scheduling/immediate.h"
 
 namespace tandem::bench {
 
@@ -24,7 +24,7 @@ struct TimedWorkerOptions {
   bool busy = false;  // the pause holds its core
 };
 
-class TimedWorker final : public Worker {
+class TimedWorker final : public Immediate<Worker> {
  public:
   // The trace outlives it.
   TimedWorker(StepTrace& trace, const TimedWorkerOptions& options)
@@ -46,14 +46,6 @@ class TimedWorker final : public Worker {
         SequenceLimits{.block_size = block_size_, .num_device_blocks = start.num_device_blocks()});
   }
 
-  void launch(const proto::StepInput& step) override { answers_.push_back(execute(step)); }
-  int steps_launched() const override { return static_cast<int>(answers_.size()); }
-  bool ready() override { return !answers_.empty(); }
-  proto::StepOutput finish() override {
-    proto::StepOutput answer = std::move(answers_.front());
-    answers_.pop_front();
-    return answer;
-  }
   proto::StepOutput execute(const proto::StepInput& step) override {
     const int64_t begin = clock_ns();
     const auto scheduled = table_->apply(step);
@@ -114,7 +106,6 @@ class TimedWorker final : public Worker {
   TimedWorkerOptions options_;
   int rank_ = 0, size_ = 1, block_size_ = 0;
   int64_t steps_ = 0;
-  std::deque<proto::StepOutput> answers_;
   std::unique_ptr<SequenceTable> table_;
   std::atomic<bool> aborted_{false};
 };

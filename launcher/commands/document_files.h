@@ -20,9 +20,13 @@ struct DocumentInput {
   std::string end = {};  // line ends behind the text, once it has been read
 };
 
-// What arguments mean. An existing file is itself; a folder is its files of known formats, by name;
-// a pattern with * or ? is the files that match; "-" is standard input; anything with a blank in it
-// is a text. Throws UsageError naming the argument: no such file, nothing in the folder, no match.
+// Arguments to inputs:
+// - an existing file: itself
+// - a folder: its files of known formats, by name
+// - a pattern with * or ?: the files that match
+// - "-": standard input
+// - anything with a blank in it: a text
+// Throws UsageError naming the argument: no such file, nothing in the folder, no match.
 std::vector<DocumentInput> find_documents(const std::vector<std::string>& arguments);
 
 // The text, or the whole file, without line ends behind it; these are input.end. Throws InputError

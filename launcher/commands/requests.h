@@ -1,5 +1,5 @@
-// What the commands share that send requests: where they are computed (in this process, in a
-// cluster, at a server), input that is taken as it is read, results in the order of the input.
+// Shared by the commands that send requests. Requests are computed in this process, in a cluster or
+// at a server. Input is taken as it is read, and results come in the order of the input.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -36,9 +36,9 @@ DecoderPrompt start_and_bos_prompt(const std::optional<std::vector<int32_t>>& gi
 // The rule of the configuration's family (models/family.h); without a family the plain one.
 DecoderPromptRule decoder_prompt_rule(const ModelConfig& config);
 
-// The source as the decoder of a class with a head reads it (HuggingFace's shift_tokens_right): a
-// token of the family's, then the source without its last id. decoder_start: -1 for none; `source`
-// is not empty. Throws InputError if there is no start token.
+// The source as the decoder of a class with a head reads it, HuggingFace's shift_tokens_right. A
+// token of the family's comes first, then the source without its last id. `source` is not empty.
+// decoder_start: -1 for none. Throws InputError if there is no start token.
 using ShiftRule = std::vector<int32_t> (*)(std::span<const int32_t> source,
                                            const ModelConfig& config, int decoder_start);
 // Behind the start token.

@@ -46,9 +46,10 @@ void tandem_inbox_close(tandem_inbox* inbox);
 int tandem_inbox_fd(tandem_inbox* inbox);
 
 // Submits a request and never waits. `number` is unused among those that have not ended. `request`:
-// {"line": a line of docs/jsonl.md or, of kind "score", of docs/scoring.md, "kind": "generate" or
-// "score", "stream": bool, "timeout": seconds}. sound: bytes of the file that the line names, which
-// is not opened then; or null. Returns null, or the error: then there is no news of it.
+// {"line": object, "kind": "generate" or "score", "stream": bool, "timeout": seconds}. The line is
+// one of docs/jsonl.md, or of docs/scoring.md for the kind "score". sound: the bytes of the file
+// that the line names; null: the file is opened. Returns null, or an error. After an error there is
+// no news of the request.
 char* tandem_submit(tandem_inbox* inbox, uint64_t number, const char* request, size_t bytes,
                     const void* sound, size_t sound_bytes);
 void tandem_cancel(tandem_inbox* inbox, uint64_t number);

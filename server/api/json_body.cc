@@ -128,6 +128,16 @@ bool is_token_ids(const nlohmann::json& value) {
                      [](const nlohmann::json& id) { return id.is_number_integer(); });
 }
 
+void refuse_fields(nlohmann::json& body, std::span<const RefusedField> fields) {
+  for (const RefusedField& field : fields) {
+    const auto value = take(body, field.name);
+    if (!value) continue;
+    const auto off = nlohmann::json::parse(field.off);
+    if (std::find(off.begin(), off.end(), *value) == off.end())
+      throw not_supported(field.name, field.why);
+  }
+}
+
 void refuse_rest(const nlohmann::json& body) {
   if (!body.empty()) throw invalid_request(body.begin().key(), "is not a field of this request");
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "server/http/http.h"
@@ -26,6 +27,15 @@ std::optional<std::string> take_string(nlohmann::json& body, const char* name);
 std::optional<nlohmann::json> take(nlohmann::json& body, const char* name);
 // A list of integers that has some.
 bool is_token_ids(const nlohmann::json& value);
+// A field that asks for what this server does not do.
+struct RefusedField {
+  const char* name;
+  const char* off;  // a JSON list: the values besides null that ask for nothing
+  const char* why;
+};
+// Takes them out of the object. Throws InputError (kNotSupported) naming one that asks for
+// something.
+void refuse_fields(nlohmann::json& body, std::span<const RefusedField> fields);
 // Throws InputError if unknown fields are left.
 void refuse_rest(const nlohmann::json& body);
 

@@ -17,16 +17,14 @@ namespace {
 
 using nlohmann::json;
 
-struct RefusedField {
-  const char* name;
-  const char* why;
-};
+// (An empty list, text or object asks for nothing.)
+constexpr const char* kNothing = R"(["", [], {}])";
 constexpr RefusedField kRefusedFields[] = {
-    {"glossary_ids", "a text is translated with one glossary; glossary_id names it"},
-    {"style_id", "there are no style rules here"},
-    {"custom_instructions", "this kind of model follows no instructions"},
-    {"translation_memory_id", "there are no translation memories here"},
-    {"translation_memory_threshold", "there are no translation memories here"}};
+    {"glossary_ids", kNothing, "a text is translated with one glossary; glossary_id names it"},
+    {"style_id", kNothing, "there are no style rules here"},
+    {"custom_instructions", kNothing, "this kind of model follows no instructions"},
+    {"translation_memory_id", kNothing, "there are no translation memories here"},
+    {"translation_memory_threshold", kNothing, "there are no translation memories here"}};
 
 // Of forms: what DeepL's fields are that are no texts.
 constexpr const char* kDeeplFlags[] = {"preserve_formatting", "show_billed_characters",
@@ -112,10 +110,7 @@ json parse_deepl_body(const HttpRequest& request) {
 
 DeeplOptions take_deepl_options(json& body) {
   DeeplOptions out;
-  for (const RefusedField& field : kRefusedFields) {
-    const auto value = take(body, field.name);
-    if (value && !asks_for_nothing(*value)) throw not_supported(field.name, field.why);
-  }
+  refuse_fields(body, kRefusedFields);
   out.show_billed_characters = take_bool(body, "show_billed_characters").value_or(true);
   for (const char* name : {"preserve_formatting", "enable_beta_languages"}) take_bool(body, name);
   take_tag_handling(body, out);

@@ -7,8 +7,7 @@
 #include "base/json.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/documents/document_form.h"
-#include "server/api/documents/document_store.h"
-#include "server/api/documents/file_exchange.h"
+#include "server/api/documents/document_translation.h"
 #include "server/api/form_body.h"
 #include "server/api/generation/translation_job.h"
 #include "server/api/json_body.h"
@@ -80,11 +79,7 @@ void post_document(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   });
   names.add(request.names);
   request.names = names;
-  StoredDocument document;
-  document.file = safe_file_name(form.file);
-  document.media_type = media_type_of(form.format);
-  document.characters = request.characters.at(0);
-  document = app.documents.begin(std::move(document));
+  const StoredDocument document = begin_document(app, form, request);
   const auto background = std::make_shared<FileExchange>(
       exchange,
       FileExchange::Callbacks{
@@ -93,12 +88,7 @@ void post_document(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
             app.documents.fail(id, message_of(error));
           }},
       /*background=*/true);
-  try {
-    start_translation(app, background, std::move(request));
-  } catch (...) {
-    app.documents.erase(document.id);
-    throw;
-  }
+  start_document(app, document, background, std::move(request));
   exchange->respond(
       {.body = dump_ordered_line({{"document_id", document.id}, {"document_key", document.key}})});
 }
@@ -129,10 +119,7 @@ void post_document_result(AppContext& app, const std::shared_ptr<Exchange>& exch
     return exchange->respond(error_response(503, "the document is still being translated"));
   if (document.state == Stage::kFailed)
     throw invalid_request("document_id", "the translation has failed: " + document.error);
-  exchange->respond(
-      {.body = *document.result,
-       .content_type = document.media_type,
-       .headers = {{"content-disposition", "attachment; filename=\"" + document.file + "\""}}});
+  exchange->respond(file_answer(document));
 }
 
 }  // namespace tandem::server

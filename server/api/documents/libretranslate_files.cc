@@ -7,8 +7,7 @@
 #include "base/json.h"
 #include "server/api/api_key.h"
 #include "server/api/documents/document_form.h"
-#include "server/api/documents/document_store.h"
-#include "server/api/documents/file_exchange.h"
+#include "server/api/documents/document_translation.h"
 #include "server/api/generation/translation_job.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
@@ -43,11 +42,7 @@ void post_translate_file(AppContext& app, const std::shared_ptr<Exchange>& excha
       names.around([&] { return parse_libretranslate(app, std::move(body), form.format); });
   names.add(request.names);
   request.names = names;
-  StoredDocument document;
-  document.file = safe_file_name(form.file);
-  document.media_type = media_type_of(form.format);
-  document.characters = request.characters.at(0);
-  document = app.documents.begin(std::move(document));
+  const StoredDocument document = begin_document(app, form, request);
   const auto file = std::make_shared<FileExchange>(
       exchange,
       FileExchange::Callbacks{
@@ -62,12 +57,7 @@ void post_translate_file(AppContext& app, const std::shared_ptr<Exchange>& excha
             exchange->respond(std::move(error));
           }},
       /*background=*/false);
-  try {
-    start_translation(app, file, std::move(request));
-  } catch (...) {
-    app.documents.erase(document.id);
-    throw;
-  }
+  start_document(app, document, file, std::move(request));
 }
 
 void get_download_file(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
@@ -75,10 +65,7 @@ void get_download_file(AppContext& app, const std::shared_ptr<Exchange>& exchang
   const auto document = app.documents.find(name.substr(0, name.find('.')));
   if (!document || !document->result || name != document->id + "." + document->file)
     return exchange->respond(error_response(404, "there is no such file, or it has been dropped"));
-  exchange->respond(
-      {.body = *document->result,
-       .content_type = document->media_type,
-       .headers = {{"content-disposition", "attachment; filename=\"" + document->file + "\""}}});
+  exchange->respond(file_answer(*document));
 }
 
 }  // namespace tandem::server

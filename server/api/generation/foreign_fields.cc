@@ -3,7 +3,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <iterator>
@@ -31,12 +30,7 @@ constexpr const char* kIgnored[] = {"reasoning_effort", "include_reasoning",
                                     "verbosity",        "chat_template_kwargs",
                                     "media_io_kwargs",  "mm_processor_kwargs"};
 
-struct Refused {
-  const char* name;
-  const char* off;  // JSON: the values besides null that ask for nothing
-  const char* why;
-};
-constexpr Refused kRefused[] = {
+constexpr RefusedField kRefused[] = {
     {"tools", "[[]]", "this kind of model calls no tools"},
     {"functions", "[[]]", "this kind of model calls no tools"},
     {"tool_choice", R"(["none", "auto"])", "this kind of model calls no tools"},
@@ -75,13 +69,7 @@ void take_ignored(nlohmann::json& body) {
 void take_foreign_fields(nlohmann::json& body) {
   for (const char* name : kAccepted) body.erase(name);
   take_ignored(body);
-  for (const Refused& field : kRefused) {
-    const auto value = take(body, field.name);
-    if (!value) continue;
-    const auto off = nlohmann::json::parse(field.off);
-    if (std::find(off.begin(), off.end(), *value) == off.end())
-      throw not_supported(field.name, field.why);
-  }
+  refuse_fields(body, kRefused);
 }
 
 std::vector<std::string> accepted_fields() { return {std::begin(kAccepted), std::end(kAccepted)}; }
@@ -90,7 +78,7 @@ std::vector<std::string> ignored_fields() { return {std::begin(kIgnored), std::e
 
 std::vector<std::string> refused_fields() {
   std::vector<std::string> names;
-  for (const Refused& field : kRefused) names.emplace_back(field.name);
+  for (const RefusedField& field : kRefused) names.emplace_back(field.name);
   return names;
 }
 

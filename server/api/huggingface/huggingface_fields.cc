@@ -25,17 +25,12 @@ constexpr std::pair<std::string_view, std::string_view> kTextKeys[] = {
     {"text2text-generation", "generated_text"},
     {"text-generation", "generated_text"}};
 
-struct RefusedParameter {
-  const char* name;
-  const char* off;  // JSON: the value besides null that asks for nothing
-  const char* why;
-};
-constexpr RefusedParameter kRefusedParameters[] = {
-    {"watermark", "false", "there are no watermarks"},
-    {"grammar", "null", "output is not constrained"},
-    {"adapter_id", "null", "this server has no adapters"},
-    {"logprobs", "null", "details and top_n_tokens are for it"},
-    {"prompt_logprobs", "null", "decoder_input_details is for it"}};
+constexpr RefusedField kRefusedParameters[] = {
+    {"watermark", "[false]", "there are no watermarks"},
+    {"grammar", "[]", "output is not constrained"},
+    {"adapter_id", "[]", "this server has no adapters"},
+    {"logprobs", "[]", "details and top_n_tokens are for it"},
+    {"prompt_logprobs", "[]", "decoder_input_details is for it"}};
 
 // transformers' arguments that change nothing here: texts are whole, and batches continuous.
 constexpr const char* kParametersWithoutEffect[] = {"clean_up_tokenization_spaces", "padding",
@@ -136,9 +131,7 @@ void read_parameters(json params, HuggingFaceKind kind, const AppContext& app,
                      HuggingFaceRequest& out) {
   GenerationRequest& r = out.generation;
   HuggingFaceAnswer& answer = out.answer;
-  for (const RefusedParameter& field : kRefusedParameters)
-    if (const auto value = take(params, field.name); value && *value != json::parse(field.off))
-      throw not_supported(field.name, field.why);
+  refuse_fields(params, kRefusedParameters);
   for (const char* name : kParametersWithoutEffect) params.erase(name);
   const Urgency urgency = take_urgency(params, app.config);
   r.priority = urgency.priority;

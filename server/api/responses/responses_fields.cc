@@ -11,12 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-struct UnsupportedField {
-  const char* name;
-  const char* off;  // JSON: the values besides null that ask for nothing
-  const char* why;
-};
-constexpr UnsupportedField kUnsupportedFields[] = {
+constexpr RefusedField kUnsupportedFields[] = {
     {"previous_response_id", "[]", "nothing is stored; send the whole conversation as input"},
     {"conversation", "[]", "nothing is stored; send the whole conversation as input"},
     {"store", "[false]", "nothing is stored; leave it out, or say false"},
@@ -32,13 +27,7 @@ constexpr UnsupportedField kUnsupportedFields[] = {
 constexpr const char* kFieldsWithoutEffect[] = {"reasoning", "prompt_cache_options"};
 
 void refuse_foreign(json& body) {
-  for (const UnsupportedField& field : kUnsupportedFields) {
-    const auto value = take(body, field.name);
-    if (!value) continue;
-    const json off = json::parse(field.off);
-    if (std::find(off.begin(), off.end(), *value) == off.end())
-      throw not_supported(field.name, field.why);
-  }
+  refuse_fields(body, kUnsupportedFields);
   for (const char* name : kFieldsWithoutEffect) body.erase(name);
   for (const char* name : {"n", "num_return_sequences", "best_of"})
     if (body.contains(name) && !body[name].is_null() && body[name] != 1)
