@@ -63,13 +63,10 @@ void set_names(const std::string& model, server::ServerConfig& c) {
     if (given.empty()) throw invalid_request("--served-model-name", "is empty");
 }
 
-// Nothing where one of the two names no language.
-std::optional<std::pair<std::string, std::string>> codes_of(
-    const std::pair<std::string, std::string>& names) {
-  const auto source = tag_of_code(names.first), target = tag_of_code(names.second);
-  if (!source || !target || source->language.empty() || target->language.empty())
-    return std::nullopt;
-  return std::pair(source->language, target->language);
+// Empty where the name is no language's ("roa", of several).
+std::string code_in_config(const std::string& name) {
+  const auto tag = tag_of_code(name);
+  return tag ? tag->language : "";
 }
 
 // What the model hears. One of a single language has no tokens for it.
@@ -211,8 +208,11 @@ void HttpFrontend::start(const RequestProcessor& processor) {
     context_->tasks.push_back(name);
   ModelUses uses = model_uses(processor.model_config());
   context_->pipelines = std::move(uses.pipelines);
-  if (processor.tokenizer().languages().empty())
-    context_->only_languages = codes_of(uses.language_pair);
+  const LanguageSet& languages = processor.tokenizer().languages();
+  if (!languages.has_source())
+    context_->fixed_languages.source = code_in_config(uses.language_pair.first);
+  if (languages.empty())
+    context_->fixed_languages.target = code_in_config(uses.language_pair.second);
   context_->reads_images = processor.reads_images();
   const auto& generation = processor.model_config().generation;
   context_->sets_length =

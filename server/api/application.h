@@ -15,6 +15,7 @@
 #include "runtime/engine/engine_api.h"
 #include "server/api/deepl/glossary_store.h"
 #include "server/api/documents/document_store.h"
+#include "server/api/fixed_languages.h"
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"
 #include "server/metrics/metrics.h"
@@ -60,9 +61,7 @@ struct AppContext {
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
   bool sets_length = false;  // the model's generation_config.json says how long answers may be
-  // Of a model that translates from one language to another and names none: their codes, "en",
-  // "de".
-  std::optional<std::pair<std::string, std::string>> only_languages = {};
+  FixedLanguages fixed_languages = {};
   GlossaryStore glossaries = {};
   DocumentStore documents = {};
 };

@@ -32,8 +32,10 @@ Json model_object(const AppContext& app, const std::string& name) {
     model["default_source_language"] = languages.default_source();
   if (!app.tasks.empty()) model["tasks"] = app.tasks;
   if (!app.pipelines.empty()) model["pipelines"] = app.pipelines;
-  if (app.only_languages)
-    model["language_pair"] = {app.only_languages->first, app.only_languages->second};
+  if (const FixedLanguages& fixed = app.fixed_languages; fixed.is_pair())
+    model["language_pair"] = {fixed.source, fixed.target};
+  else if (!fixed.source.empty())
+    model["source_language"] = fixed.source;
   if (app.reads_images) model["reads_images"] = true;
   if (!app.speech_tasks.empty()) {
     model["speech_tasks"] = app.speech_tasks;

@@ -93,11 +93,18 @@ function shown(title, content) {
 }
 
 // --- Routes ---
+// The status and the content of an answer without an error.
+function success(operation) {
+  const [status, {content}] = Object.entries(operation.responses).find(([code]) => code.startsWith('2'));
+  return {status, content};
+}
 function curl(method, path, operation) {
   const types = Object.keys((operation.requestBody || {}).content || {});
   const key = sessionStorage.getItem(KEY) ? ' \\\n     -H "Authorization: Bearer $TANDEM_API_KEY"' : '';
-  const start = `curl ${location.origin}${ROOT}${path}${key}`;
-  if (method === 'get') return start;
+  const verb = method === 'get' || method === 'post' ? '' : `-X ${method.toUpperCase()} `;
+  const data = method === 'post' && !types.length ? ' -d ""' : '';
+  const start = `curl ${verb}${location.origin}${ROOT}${path}${key}${data}`;
+  if (!types.length) return start;
   if (types[0] === 'multipart/form-data') return start + ' \\\n     -F file=@talk.flac';
   const schema = resolved(operation.requestBody.content[types[0]].schema);
   const example = exampleOf(schema);
@@ -116,9 +123,10 @@ function exampleOf(schema) {
 }
 
 function fill(route, method, path, operation) {
-  const inside = element('div', 'inside');
+  const inside = element('div', 'inside'), answer = success(operation);
   inside.append(...shown('Request', (operation.requestBody || {}).content),
-                ...shown('Answer', operation.responses['200'].content),
+                ...(answer.content ? shown('Answer', answer.content)
+                                   : [element('h3', '', 'Answer ', element('span', 'type hint', `${answer.status}: nothing`))]),
                 ...shown('Error', operation.responses.default.content),
                 element('h3', '', 'Command'), element('pre', '', curl(method, path, operation)));
   route.append(inside);
@@ -130,7 +138,7 @@ function routeOf(method, path, operation) {
   route.id = `${method}${path}`;
   route.addEventListener('toggle', () => fill(route, method, path, operation), {once: true});
   const names = new Set();
-  for (const content of [(operation.requestBody || {}).content, operation.responses['200'].content])
+  for (const content of [(operation.requestBody || {}).content, success(operation).content])
     for (const {schema} of Object.values(content || {})) collectNames(schema, names);
   route.dataset.words = [method, path, operation.summary, ...names].join(' ').toLowerCase();
   return route;

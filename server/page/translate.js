@@ -11,11 +11,13 @@ const TASK = /^translation_([a-z]+)_to_([a-z]+)$/;
 // What a model translates: {sources, targets(source), request(source, target)}; languages as
 // [{code, name}]. Nothing: it does not.
 export function pairsOf(model, known) {
-  const languages = byName(known.map(({code, name}) => ({code, name: name === code ? nameOf(code) : name})));
+  const reached = new Set(known.flatMap(({targets}) => targets));
+  const languages = byName(known.filter(({code}) => reached.has(code))
+      .map(({code, name}) => ({code, name: name === code ? nameOf(code) : name})));
   const tasks = (model.tasks || []).map((name) => TASK.exec(name)).filter(Boolean);
   const list = (codes) => [...new Set(codes)].map((code) => ({code, name: nameOf(code)}));
   if (model.target_languages && languages.length)
-    return {sources: model.source_languages ? languages : list(model.language_pair ? [model.language_pair[0]] : []),
+    return {sources: model.source_languages ? languages : list(model.source_language ? [model.source_language] : []),
             detects: Boolean(model.source_languages), targets: () => languages, own: model.default_source_language,
             request: (source, target) => ({...(model.source_languages && {src_lang: source}), tgt_lang: target})};
   if (tasks.length)

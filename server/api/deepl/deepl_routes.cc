@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/json_body.h"
+#include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
-#include "text/language_names.h"
 
 namespace tandem::server {
 namespace {
@@ -48,17 +48,17 @@ void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& excha
   const HttpRequest& request = exchange->request();
   const bool targets = wants_targets(request.query) || wants_targets(request.body);
   Json list = Json::array();
-  for (const DeeplLanguage& language : deepl_languages(app.tokenizer.languages(), targets)) {
-    Json one = {{"language", language.code}, {"name", language.name}};
+  const auto add = [&](std::string_view code, std::string_view name) {
+    Json one = {{"language", code}, {"name", name}};
     if (targets) one["supports_formality"] = false;
     list.push_back(std::move(one));
-  }
-  if (const auto& only = app.only_languages) {
-    const std::string& code = targets ? only->second : only->first;
-    Json one = {{"language", deepl_spelling(code)}, {"name", language_name(code)}};
-    if (targets) one["supports_formality"] = false;
-    list.push_back(std::move(one));
-  }
+  };
+  const std::string& fixed = targets ? app.fixed_languages.target : app.fixed_languages.source;
+  if (!fixed.empty())
+    add(deepl_spelling(fixed), libretranslate_language(fixed).name);
+  else
+    for (const DeeplLanguage& language : deepl_languages(app.tokenizer.languages(), targets))
+      add(language.code, language.name);
   exchange->respond({.body = dump_ordered_line(list)});
 }
 

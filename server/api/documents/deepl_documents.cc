@@ -75,7 +75,7 @@ void post_document(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   GenerationRequest request = names.around([&] {
     detect_source(body, languages, form.format);
     return parse_translation(
-        std::move(body), {app.config, languages, app.glossaries, app.only_languages, form.format});
+        std::move(body), {app.config, languages, app.glossaries, app.fixed_languages, form.format});
   });
   names.add(request.names);
   request.names = names;

@@ -14,6 +14,7 @@
 #include "server/api/deepl/deepl.h"
 #include "server/api/deepl/glossary_store.h"
 #include "server/api/field_names.h"
+#include "server/api/fixed_languages.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/http/config.h"
 #include "text/documents/translatable_document.h"
@@ -57,8 +58,7 @@ struct TranslationContext {
   const ServerConfig& config;
   const LanguageSet& languages;  // candidates for names in another spelling
   const GlossaryStore& glossaries;
-  // AppContext::only_languages
-  std::optional<std::pair<std::string, std::string>> only_languages = {};
+  FixedLanguages fixed = {};
   // Of a file, whatever the body says; nothing: tag_handling's, else plain text.
   std::optional<DocumentFormat> format = {};
 };

@@ -39,18 +39,24 @@ const Glossary& dictionary_for(const StoredGlossary& glossary, const json& body,
   return *found->glossary;
 }
 
-// A model of two languages has no names for them: the request may give them, and nothing else.
-void take_only_languages(json& body, const std::pair<std::string, std::string>& only) {
-  const auto check = [&](const char* name, const std::string& code) {
+// The request may give them, and nothing else.
+void take_fixed_languages(json& body, const FixedLanguages& fixed) {
+  const auto check = [&](const char* name, const std::string& code, const char* direction) {
+    if (code.empty()) return;
     const auto given = take_string(body, name);
     if (!given || given->empty()) return;
     const auto tag = language_tag(*given);
     if (!tag || tag->language != code)
-      throw invalid_request(name, "\"" + given->substr(0, 40) + "\": the model translates from " +
-                                      only.first + " to " + only.second);
+      throw invalid_request(
+          name, "\"" + given->substr(0, 40) + "\": the model translates " + direction + code);
   };
-  for (const char* name : {"source_lang", "src_lang"}) check(name, only.first);
-  for (const char* name : {"target_lang", "tgt_lang"}) check(name, only.second);
+  for (const char* name : {"source_lang", "src_lang"}) check(name, fixed.source, "from ");
+  for (const char* name : {"target_lang", "tgt_lang"}) check(name, fixed.target, "to ");
+}
+
+// Of a text of which the request does not say it.
+std::string usual_source(const TranslationContext& context) {
+  return context.fixed.source.empty() ? context.languages.default_source() : context.fixed.source;
 }
 
 struct Parts {
@@ -86,12 +92,11 @@ GenerationRequest parse_translation(json body, const TranslationContext& context
                                         std::to_string(config.max_prompts) + " fit a request");
   };
   check_count(texts.size(), " texts");
+  take_fixed_languages(body, context.fixed);
   for (const char* name : {"source_lang", "src_lang", "target_lang", "tgt_lang"})
     if (const auto it = body.find(name); it != body.end() && it->is_string())
       *it = context.languages.meant(it->get<std::string>()).value_or(it->get<std::string>());
   for (const std::string& text : texts) r.characters.push_back(count_code_points(text));
-
-  if (context.only_languages) take_only_languages(body, *context.only_languages);
 
   const DocumentFormat format =
       context.format ? *context.format : r.deepl.format.value_or(DocumentFormat::kText);
@@ -106,9 +111,7 @@ GenerationRequest parse_translation(json body, const TranslationContext& context
   }
   if (format != DocumentFormat::kText || rules.glossary != nullptr) {
     rules.language = language_in(body, "src_lang", "source_lang");
-    if (rules.language.empty())
-      rules.language = context.only_languages ? context.only_languages->first
-                                              : context.languages.default_source();
+    if (rules.language.empty()) rules.language = usual_source(context);
     rules.sentences = r.deepl.sentences;
     rules.tags = r.deepl.tags;
     // (A sentence that the model cannot read whole is cut, unless nothing is to be.)
@@ -120,9 +123,7 @@ GenerationRequest parse_translation(json body, const TranslationContext& context
       r.prompts.push_back(text_prompt(texts[i], "text[" + std::to_string(i) + "]"));
   }
   set_options(std::move(body), config, r);
-  r.source_language = r.options.has_src_lang() ? r.options.src_lang()
-                      : context.only_languages ? context.only_languages->first
-                                               : context.languages.default_source();
+  r.source_language = r.options.has_src_lang() ? r.options.src_lang() : usual_source(context);
   return r;
 }
 

@@ -58,7 +58,7 @@ void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange) 
   const bool is_deepl = is_deepl_path(exchange->request().path);
   if (is_deepl) detect_source(body, languages, std::nullopt);
   GenerationRequest request = parse_translation(
-      std::move(body), {app.config, languages, app.glossaries, app.only_languages, std::nullopt});
+      std::move(body), {app.config, languages, app.glossaries, app.fixed_languages, std::nullopt});
   if (is_deepl && !request.source_language.empty())
     request.source_language = deepl_code(languages, request.source_language);
   start_translation(app, exchange, std::move(request));
@@ -67,7 +67,7 @@ void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange) 
 GenerationRequest parse_libretranslate(AppContext& app, json body,
                                        std::optional<DocumentFormat> format) {
   const LanguageSet& languages = app.tokenizer.languages();
-  LibreTranslateOptions options = take_libretranslate_fields(body, languages);
+  LibreTranslateOptions options = take_libretranslate_fields(body, languages, app.fixed_languages);
   FieldNames names;
   for (const auto& [ours, theirs] :
        {std::pair("text", "q"), std::pair("source_lang", "source"), std::pair("src_lang", "source"),
@@ -75,7 +75,7 @@ GenerationRequest parse_libretranslate(AppContext& app, json body,
     names.add(ours, theirs);
   GenerationRequest request = names.around([&] {
     return parse_translation(std::move(body),
-                             {app.config, languages, app.glossaries, app.only_languages, format});
+                             {app.config, languages, app.glossaries, app.fixed_languages, format});
   });
   names.add(request.names);
   request.names = names;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/api/fixed_languages.h"
 #include "server/http/config.h"
 #include "server/http/http.h"
 #include "text/language_detector.h"
@@ -33,8 +34,8 @@ struct LibreTranslateOptions {
 
 // q, source, target, format, alternatives and api_key of a body → the fields of a translation
 // (parse_translation()); what else is in the body stays. Throws InputError naming the field.
-LibreTranslateOptions take_libretranslate_fields(nlohmann::json& body,
-                                                 const LanguageSet& languages);
+LibreTranslateOptions take_libretranslate_fields(nlohmann::json& body, const LanguageSet& languages,
+                                                 const FixedLanguages& fixed);
 
 // texts: of each q, the first and its alternatives.
 nlohmann::ordered_json libretranslate_answer(const LibreTranslateOptions& options,
@@ -52,6 +53,7 @@ std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& 
 // The languages of a text, or of all texts of a list, that the model has, the likeliest first, by
 // LibreTranslate's codes. What is no text counts for nothing.
 std::vector<DetectedLanguage> detect_known_languages(const nlohmann::json& texts,
-                                                     const LanguageSet& languages);
+                                                     const LanguageSet& languages,
+                                                     const FixedLanguages& fixed = {});
 
 }  // namespace tandem::server

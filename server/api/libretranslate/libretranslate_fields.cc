@@ -44,7 +44,8 @@ std::optional<json> parse_libretranslate_body(const ServerConfig& config, Exchan
   return std::nullopt;
 }
 
-LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& languages) {
+LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& languages,
+                                                 const FixedLanguages& fixed) {
   LibreTranslateOptions out;
   const auto q = take(body, "q");
   if (!q) throw invalid_request("q", "is missing");
@@ -66,6 +67,12 @@ LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& 
       throw invalid_request("source", "\"auto\": no language of the model was recognised");
     out.detected = found.front();
     body["source_lang"] = out.detected->code;
+  } else if (!fixed.source.empty()) {
+    const auto found = detect_known_languages(*q, languages, fixed);
+    const auto it = std::find_if(found.begin(), found.end(), [&](const DetectedLanguage& language) {
+      return language.code == fixed.source;
+    });
+    out.detected = it == found.end() ? DetectedLanguage{fixed.source, 0} : *it;
   }
   body["target_lang"] = *target;
   body["text"] = *q;

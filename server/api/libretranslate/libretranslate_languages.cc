@@ -63,11 +63,14 @@ std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& 
 }
 
 std::vector<DetectedLanguage> detect_known_languages(const nlohmann::json& texts,
-                                                     const LanguageSet& languages) {
+                                                     const LanguageSet& languages,
+                                                     const FixedLanguages& fixed) {
   std::vector<DetectedLanguage> out;
   for (const DetectedLanguage& language : detect_languages(all_of(texts)))
     if (const auto name = languages.meant(language.code))
       out.push_back({code_of(languages, *name), language.confidence});
+    else if (language.code == fixed.source || language.code == fixed.target)
+      out.push_back(language);
   return out;
 }
 

@@ -41,7 +41,7 @@ void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (!q) throw invalid_request("q", "is missing");
   const auto detect = [&](const nlohmann::json& text) {
     if (!text.is_string()) throw invalid_request("q", "must be a text or a list of texts");
-    return detections(detect_known_languages(text, app.tokenizer.languages()));
+    return detections(detect_known_languages(text, app.tokenizer.languages(), app.fixed_languages));
   };
   Json out;
   if (q->is_array())
@@ -52,20 +52,17 @@ void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  const auto languages = libretranslate_languages(app.tokenizer.languages());
+  const auto& [source, target] = app.fixed_languages;
+  auto languages = libretranslate_languages(app.tokenizer.languages());
+  if (!target.empty()) languages.push_back(libretranslate_language(target));
   Json targets = Json::array(), out = Json::array();
   for (const LibreTranslateLanguage& language : languages) targets.push_back(language.code);
+  const auto add = [&](const LibreTranslateLanguage& language, const Json& to) {
+    out.push_back({{"code", language.code}, {"name", language.name}, {"targets", to}});
+  };
+  if (!source.empty()) add(libretranslate_language(source), targets);
   for (const LibreTranslateLanguage& language : languages)
-    out.push_back({{"code", language.code}, {"name", language.name}, {"targets", targets}});
-  if (languages.empty() && app.only_languages) {
-    const auto& [source, target] = *app.only_languages;
-    const auto add = [&](const std::string& code, const Json& to) {
-      out.push_back(
-          {{"code", code}, {"name", libretranslate_language(code).name}, {"targets", to}});
-    };
-    add(source, Json::array({target}));
-    add(target, Json::array());
-  }
+    if (language.code != source) add(language, source.empty() ? targets : Json::array());
   exchange->respond({.body = dump_ordered_line(out)});
 }
 

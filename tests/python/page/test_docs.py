@@ -52,12 +52,14 @@ def test_commands_work(page, server):
     commands = page.value("[...document.querySelectorAll('.inside pre')].map(e => e.textContent)")
     tried = 0
     for command in commands:
-        address = command.split()[1]
-        if " -d '" not in command or any(name in address for name in ("ranslat", "detect", "recognition")):
+        address = next(word for word in command.split() if word.startswith('http'))
+        if " -d '" not in command or "{" in address or any(name in address for name in ("ranslat", "detect", "recognition")):
             continue  # this model has no languages, and reads no sound
         body = json.loads(command.split(" -d '")[1].rstrip("'"))
         answer = httpx.post(address, json=body, timeout=60)
-        assert answer.status_code == 200, command + answer.text
+        if answer.status_code == 400 and json.loads(answer.text)["error"].get("param") == "model":
+            continue  # it is none that classifies
+        assert answer.is_success, command + answer.text
         tried += 1
     assert tried > 12
 
@@ -74,7 +76,7 @@ def test_filter_and_keyboard(page):
         for kind in ("keyDown", "keyUp"):
             page.command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
                          text="\r" if key == "Enter" and kind == "keyDown" else "")
-    page.wait("document.querySelector('.route:not([hidden])').open")
+    page.wait("document.querySelector('.route:not([hidden]) .inside') !== null")
     assert "results" in page.text(".route:not([hidden]) .inside")
 
 

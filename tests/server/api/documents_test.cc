@@ -229,7 +229,7 @@ TEST(Documents, GlossariesOfSeveralPairs) {
 
 TEST(Documents, AModelOfTwoLanguages) {
   FakeServer s;
-  s.context.only_languages = {"en", "de"};
+  s.context.fixed_languages = {"en", "de"};
   const json languages = s.ask("GET", "/languages")->json();
   EXPECT_EQ(languages[0]["code"], "en");
   EXPECT_EQ(languages[0]["targets"], json({"de"}));

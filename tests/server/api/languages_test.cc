@@ -37,7 +37,7 @@ TEST(Languages, ModelsTellWhatTheyAreFor) {
   for (const char* name : {"pipelines", "language_pair"})
     EXPECT_FALSE(plain.contains(name)) << name;
   s.context.pipelines = {"translation"};
-  s.context.only_languages = {"en", "de"};
+  s.context.fixed_languages = {"en", "de"};
   const json one = s.ask("GET", "/v1/models/model")->json();
   EXPECT_EQ(one["pipelines"], json::array({"translation"}));
   EXPECT_EQ(one["language_pair"], json::array({"en", "de"}));

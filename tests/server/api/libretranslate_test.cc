@@ -136,5 +136,49 @@ TEST(LibreTranslate, LanguagesAndDetection) {
   EXPECT_EQ(s.ask("GET", "/frontend/settings", "")->json()["keyRequired"], false);
 }
 
+TEST(LibreTranslate, AModelOfOneSource) {  // opus-mt-en-roa
+  using Target = LanguageSet::Rule::Target;
+  FakeServer s;
+  s.tokenizer.named = LanguageSet({">>", "<<", "", Target::kSourcePrefix},
+                                  {{">>fra<<", 5}, {">>ron<<", 6}}, false, "");
+  s.context.fixed_languages = {.source = "en"};
+  const json targets = {"fr", "ro"};
+  const json english = {{"code", "en"}, {"name", "English"}, {"targets", targets}};
+  const json languages = s.ask("GET", "/languages", "")->json();
+  ASSERT_EQ(languages.size(), 3u);
+  EXPECT_EQ(languages[0], english);
+  EXPECT_EQ(languages[1]["targets"], json::array());
+  EXPECT_EQ(s.ask("GET", "/v1/models")->json()["data"][0]["source_language"], "en");
+  const json sources = s.ask("GET", "/v2/languages?type=source")->json();
+  EXPECT_EQ(sources, json::array({{{"language", "EN"}, {"name", "English"}}}));
+  EXPECT_EQ(s.ask("GET", "/v2/languages?type=target")->json().size(), 2u);
+  EXPECT_EQ(s.ask("POST", "/detect", R"({"q": "We go to the park."})")->json()[0]["language"],
+            "en");
+
+  const auto e = s.ask("POST", "/translate",
+                       R"({"q": "We go to the park.", "source": "auto", "target": "fr"})");
+  answer(s, 0, {"A"});
+  e->run_posted();
+  EXPECT_EQ(e->json()["detectedLanguage"]["language"], "en");
+  EXPECT_FALSE(s.engine.requests[0].options.has_src_lang());
+  EXPECT_EQ(s.engine.requests[0].options.tgt_lang(), "fra");
+  s.ask("POST", "/translate", R"({"q": "We go.", "source": "en", "target": "ro"})");
+  EXPECT_EQ(s.engine.requests[1].options.tgt_lang(), "ron");
+  const auto bad = s.ask("POST", "/translate", R"({"q": "We", "source": "de", "target": "ro"})");
+  EXPECT_EQ(bad->status(), 400);
+  EXPECT_EQ(bad->json()["error"], "source: \"de\": the model translates from en");
+}
+
+TEST(LibreTranslate, AModelOfOnePair) {
+  FakeServer s;
+  s.context.fixed_languages = {"en", "de"};
+  const json languages = s.ask("GET", "/languages", "")->json();
+  ASSERT_EQ(languages.size(), 2u);
+  EXPECT_EQ(languages[0]["targets"], json::array({"de"}));
+  EXPECT_EQ(languages[1], json({{"code", "de"}, {"name", "German"}, {"targets", json::array()}}));
+  s.context.fixed_languages = {.target = "en"};  // of many sources: any text may be one
+  EXPECT_EQ(s.ask("GET", "/languages", "")->json()[0]["targets"], json::array({"en"}));
+}
+
 }  // namespace
 }  // namespace tandem
