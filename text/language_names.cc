@@ -191,6 +191,14 @@ std::string language_name(std::string_view code) {
   return std::string(it == std::end(kNames) ? code : it->name);
 }
 
+std::string english_name_of(const std::string& code) {
+  icu::UnicodeString name;
+  icu::Locale(code.c_str()).getDisplayName(icu::Locale::getEnglish(), name);
+  std::string out;
+  name.toUTF8String(out);
+  return out.empty() ? code : out;
+}
+
 std::string language_code_of_token(std::string_view token) {
   return std::string(token.size() > 4 ? token.substr(2, token.size() - 4) : token);
 }

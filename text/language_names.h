@@ -29,6 +29,8 @@ std::optional<LanguageTag> language_tag(std::string_view name);
 std::string language_code(std::string_view name);
 // "de" → "german"; a code without a name is its own.
 std::string language_name(std::string_view code);
+// As ICU writes it: "de" → "German", "zh-Hant" → "Chinese (Traditional)"; else the code itself.
+std::string english_name_of(const std::string& code);
 // "<|de|>", the token of a language → "de".
 std::string language_code_of_token(std::string_view token);
 

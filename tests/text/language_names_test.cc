@@ -41,5 +41,11 @@ TEST(LanguageNames, SpokenOnes) {
   EXPECT_EQ(language_name("jw"), "javanese");
 }
 
+TEST(LanguageNames, InEnglish) {
+  EXPECT_EQ(english_name_of("de"), "German");
+  EXPECT_EQ(english_name_of("zh-Hant"), "Chinese (Traditional)");
+  for (const char* code : {"qqq", "!"}) EXPECT_EQ(english_name_of(code), code);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/json_body.h"
-#include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
+#include "text/language_names.h"
 
 namespace tandem::server {
 namespace {
@@ -55,7 +55,7 @@ void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& excha
   };
   const std::string& fixed = targets ? app.fixed_languages.target : app.fixed_languages.source;
   if (!fixed.empty())
-    add(deepl_spelling(fixed), libretranslate_language(fixed).name);
+    add(deepl_spelling(fixed), english_name_of(fixed));
   else
     for (const DeeplLanguage& language : deepl_languages(app.tokenizer.languages(), targets))
       add(language.code, language.name);

@@ -1,9 +1,4 @@
-#include <unicode/uloc.h>
-#include <unicode/ustring.h>
-
 #include <algorithm>
-#include <array>
-#include <map>
 #include <tuple>
 
 #include "base/error.h"
@@ -23,18 +18,6 @@ std::string code_of(const LanguageSet& languages, const std::string& name) {
   return name;
 }
 
-std::string english_name(const std::string& code) {
-  std::array<UChar, 128> text{};
-  std::array<char, 256> utf8{};
-  UErrorCode status = U_ZERO_ERROR;
-  const int32_t size = uloc_getDisplayName(code.c_str(), "en", text.data(),
-                                           static_cast<int32_t>(text.size()), &status);
-  int32_t bytes = 0;
-  u_strToUTF8(utf8.data(), static_cast<int32_t>(utf8.size()), &bytes, text.data(), size, &status);
-  return U_SUCCESS(status) && bytes > 0 ? std::string(utf8.data(), static_cast<size_t>(bytes))
-                                        : code;
-}
-
 std::string all_of(const nlohmann::json& texts) {
   if (texts.is_string()) return texts.get<std::string>();
   std::string out;
@@ -47,7 +30,7 @@ std::string all_of(const nlohmann::json& texts) {
 }  // namespace
 
 LibreTranslateLanguage libretranslate_language(const std::string& code) {
-  return {code, english_name(code)};
+  return {code, english_name_of(code)};
 }
 
 std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages) {
