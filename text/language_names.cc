@@ -133,6 +133,19 @@ Names english_names() {
   return out;
 }
 
+// ISO 639-5's families, and ISO 639-2's codes for several languages, an unknown one or none.
+constexpr std::string_view kGroups[] = {
+    "aav", "afa", "alg", "alv", "apa", "aqa", "aql", "art", "ath", "auf", "aus", "awd",
+    "azc", "bad", "bai", "bat", "ber", "bih", "bnt", "btk", "cai", "cau", "cba", "ccn",
+    "ccs", "cdc", "cdd", "cel", "cmc", "cpe", "cpf", "cpp", "crp", "csu", "cus", "day",
+    "dmn", "dra", "egx", "esx", "euq", "fiu", "fox", "gem", "gme", "gmq", "gmw", "grk",
+    "hmx", "hok", "hyx", "iir", "ijo", "inc", "ine", "ira", "iro", "itc", "jpx", "kar",
+    "kdo", "khi", "kro", "map", "mis", "mkh", "mno", "mul", "mun", "myn", "nah", "nai",
+    "ngf", "nic", "nub", "omq", "omv", "oto", "paa", "phi", "plf", "poz", "pqe", "pqw",
+    "pra", "qwe", "roa", "sai", "sal", "sdv", "sem", "sgn", "sio", "sit", "sla", "smi",
+    "son", "sqj", "ssa", "syd", "tai", "tbq", "trk", "tup", "tut", "tuw", "und", "urj",
+    "wak", "wen", "xgn", "xnd", "ypk", "zhx", "zle", "zls", "zlw", "znd", "zxx"};
+
 }  // namespace
 
 std::string LanguageTag::usual_script() const {
@@ -189,6 +202,10 @@ std::string language_name(std::string_view code) {
   const auto it = std::find_if(std::begin(kNames), std::end(kNames),
                                [&](const Name& known) { return known.code == code; });
   return std::string(it == std::end(kNames) ? code : it->name);
+}
+
+bool is_language_group(std::string_view code) {
+  return std::binary_search(std::begin(kGroups), std::end(kGroups), code);
 }
 
 std::string english_name_of(const std::string& code) {

@@ -1,6 +1,5 @@
-// Names of languages as people write them: English names and codes of two and three letters (ISO
-// 639), with or without a script or a country (BCP 47, HuggingFace's spellings). ICU knows most of
-// them.
+// Names of languages as people write them: in English, or as codes of ISO 639. A code may have a
+// script or a country, as in BCP 47 or HuggingFace's spellings. ICU knows most of them.
 #pragma once
 
 #include <optional>
@@ -21,6 +20,8 @@ struct LanguageTag {
 
 // Of a code: "en", "EN-us", "eng_Latn", "en_XX", "zh-Hant-TW". Nothing: another text.
 std::optional<LanguageTag> tag_of_code(std::string_view code);
+// Whether a code names no single language: "roa" (the Romance ones), "mul", "und".
+bool is_language_group(std::string_view code);
 // Of a code or an English name: "german", "Traditional Chinese".
 std::optional<LanguageTag> language_tag(std::string_view name);
 

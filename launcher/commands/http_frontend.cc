@@ -63,10 +63,10 @@ void set_names(const std::string& model, server::ServerConfig& c) {
     if (given.empty()) throw invalid_request("--served-model-name", "is empty");
 }
 
-// Empty where the name is no language's ("roa", of several).
+// Empty where the name is not that of one language ("roa").
 std::string code_in_config(const std::string& name) {
   const auto tag = tag_of_code(name);
-  return tag ? tag->language : "";
+  return tag && !is_language_group(tag->language) ? tag->language : "";
 }
 
 // What the model hears. One of a single language has no tokens for it.

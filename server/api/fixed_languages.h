@@ -5,7 +5,8 @@
 
 namespace tandem::server {
 
-// Codes ("en", "de"). Empty: not known, or a request names it (of the targets of opus-mt-en-roa).
+// Codes ("en", "de"). Empty: not known, several ("mul"), or named by each request (the targets of
+// opus-mt-en-roa).
 struct FixedLanguages {
   std::string source = {}, target = {};
 

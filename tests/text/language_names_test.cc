@@ -41,6 +41,13 @@ TEST(LanguageNames, SpokenOnes) {
   EXPECT_EQ(language_name("jw"), "javanese");
 }
 
+TEST(LanguageNames, Groups) {
+  for (const char* code : {"aav", "roa", "gmq", "mul", "und", "zxx", "znd"})
+    EXPECT_TRUE(is_language_group(code)) << code;
+  for (const char* code : {"en", "eng", "guw", "ase", "", "romance"})
+    EXPECT_FALSE(is_language_group(code)) << code;
+}
+
 TEST(LanguageNames, InEnglish) {
   EXPECT_EQ(english_name_of("de"), "German");
   EXPECT_EQ(english_name_of("zh-Hant"), "Chinese (Traditional)");

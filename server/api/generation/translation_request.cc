@@ -54,7 +54,7 @@ void take_fixed_languages(json& body, const FixedLanguages& fixed) {
   for (const char* name : {"target_lang", "tgt_lang"}) check(name, fixed.target, "to ");
 }
 
-// Of a text of which the request does not say it.
+// The source of texts whose request names none.
 std::string usual_source(const TranslationContext& context) {
   return context.fixed.source.empty() ? context.languages.default_source() : context.fixed.source;
 }

@@ -52,12 +52,12 @@ def test_commands_work(page, server):
     commands = page.value("[...document.querySelectorAll('.inside pre')].map(e => e.textContent)")
     tried = 0
     for command in commands:
-        address = next(word for word in command.split() if word.startswith('http'))
+        address = next(word for word in command.split() if word.startswith("http"))
         if " -d '" not in command or "{" in address or any(name in address for name in ("ranslat", "detect", "recognition")):
             continue  # this model has no languages, and reads no sound
         body = json.loads(command.split(" -d '")[1].rstrip("'"))
         answer = httpx.post(address, json=body, timeout=60)
-        if answer.status_code == 400 and json.loads(answer.text)["error"].get("param") == "model":
+        if answer.status_code == 400 and answer.json()["error"].get("param") == "model":
             continue  # it is none that classifies
         assert answer.is_success, command + answer.text
         tried += 1
