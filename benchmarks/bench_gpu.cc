@@ -33,7 +33,7 @@ struct Options {
                      kv_cache_dtype = "auto";
   std::vector<int> batches{1, 8, 32, 64, 128};
   int least_source = 260, most_source = 440, new_tokens = 128, beams = 1, repeat = 5, threads = 0;
-  int max_num_batched_tokens = 16384;
+  int max_num_batched_tokens = 16384, feed_forward_matrices = 2;
   bool eager = false;
   bool tuning = false;
 };
@@ -51,7 +51,7 @@ json prompt_of(const Options& o, const ModelConfig& config, int i) {
   std::uniform_int_distribution<int> id(4, config.vocab_size - 2);
   std::vector<int> ids(static_cast<size_t>(source_length(o, i)));
   std::generate(ids.begin(), ids.end(), [&] { return id(random); });
-  ids.front() = config.bos_token_id;
+  if (config.bos_token_id >= 0) ids.front() = config.bos_token_id;
   ids.back() = config.eos_token_id.at(0);
   return {{"prompt_token_ids", ids}};
 }
@@ -105,7 +105,8 @@ double prompt_flops(const Options& o, const ModelConfig& c, int batch) {
     const double n = source_length(o, i);
     attention += 4 * n * n * d;
   }
-  return c.encoder_layers * (2 * tokens * (4 * d * d + 2 * d * inner) + attention) +
+  return c.encoder_layers * (2 * tokens * (4 * d * d + o.feed_forward_matrices * d * inner) +
+                             attention) +
          c.decoder_layers * 2 * tokens * 2 * d * d;
 }
 
@@ -117,7 +118,8 @@ double step_bytes(const Options& o, const ModelConfig& c, int batch, double elem
                            : o.quantization == "int4" ? 0.5 + 4.0 / 128
                                                       : 1.0;
   const double weights =
-      of_layers * layers * (6 * d * d + 2 * d * inner) + element * double{d} * c.vocab_size;
+      of_layers * layers * (6 * d * d + o.feed_forward_matrices * d * inner) +
+      element * double{d} * c.vocab_size;
   const double of_key = o.kv_cache_dtype == "fp8" ? 1 + 1.0 / 64 : element;  // a scale for a head
   const double keys = sum_of_sources(o, batch) + 0.75 * o.new_tokens * batch * o.beams;
   return weights + of_key * layers * 2 * d * keys;
@@ -225,6 +227,8 @@ int main(int argc, char** argv) {
   option("--new-tokens", o.new_tokens, "tokens to generate")->check(CLI::Range(2, 1 << 20));
   option("--beams", o.beams, "of each request")->check(CLI::Range(1, 64));
   option("--repeat", o.repeat, "timed runs")->check(CLI::Range(1, 1000));
+  option("--feed-forward-matrices", o.feed_forward_matrices, "3: gated, as T5 1.1's")
+      ->check(CLI::Range(2, 3));
   option("--threads", o.threads, "host threads; 0: one per core");
   option("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
   app.add_flag("--enforce-eager", o.eager, "no recorded steps");

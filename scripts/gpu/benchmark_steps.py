@@ -38,6 +38,22 @@ def make_model(run):
     return {"model": folder.name, "MB": round((folder / "model.safetensors").stat().st_size / 1e6)}
 
 
+def model_t5(run):
+    """A random FLAN-T5-XL, made where it is measured."""
+    size = "xl" if run.gpu else "tiny"
+    folder = run.kept / f"t5-{size}"
+    if not (folder / "made").exists():
+        status, _ = run.call([sys.executable, run.pack / "scripts/make_random_t5.py", "--out", folder, "--size", size], ours=False)
+        if status != 0:
+            raise NotRun("python3 has no PyTorch")
+        (folder / "made").touch()
+    return folder
+
+
+def make_model_t5(run):
+    return {"MB": round((model_t5(run) / "model.safetensors").stat().st_size / 1e6)}
+
+
 def rows_of(text):
     """Lines that are JSON objects."""
     rows = []
@@ -78,17 +94,17 @@ def with_roofline(rows, roofline):
     return rows
 
 
-def tandem(batches, repeat, *arguments, beside=None):
-    """beside: these rates are given as parts of those of the same work without the arguments, under this name."""
+def tandem(batches, repeat, *arguments, beside=None, of=None):
+    """of: another model than the random BART. beside: these rates are given as parts of those of the same work without the arguments, under this name."""
     def body(run):
         small = [] if run.gpu else SMALL
-        command = [run.pack / "bin/bench_gpu", "--model", model(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
+        command = [run.pack / "bin/bench_gpu", "--model", (of or model)(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
                    "--batch", batches if run.gpu else "2,3", *small]
         status, rows = measure(run, command)
         rows = with_roofline(rows, ceilings(run))
         if beside:
             put_beside(rows, remembered(run), beside)
-        else:
+        elif of is None:
             remember(run, rows)
         if status != 0 or not rows:
             raise Failed(f"bench_gpu: {ended(status)}", {"rows": rows})
@@ -239,5 +255,8 @@ STEPS = [
     Step("bench.all_reduce", "sums over all GPUs: NCCL, and the one-shot kernel", 40, 10, all_reduce),
     Step("bench.torch", "PyTorch on the same GPU and work", 120, 30, torch),
     Step("bench.beams", "the same with 4 beams", 60, 20, tandem("8,32", 3, "--beams", "4")),
+    Step("bench.model_t5", "a random FLAN-T5-XL is written", 60, 10, make_model_t5),
+    Step("bench.t5", "FLAN-T5-XL in bf16, greedy, the same lengths", 60, 20,
+         tandem("32,64,128", 3, "--feed-forward-matrices", "3", of=model_t5)),
     Step("bench.online", "tandem serve, Poisson arrivals: TTFT and TPOT", 75, 25, online),
 ]

@@ -1,5 +1,6 @@
 """Runs the steps of a pack on this machine's GPU and reports them (./run in a pack; scripts/gpu_check run)."""
 import argparse
+import concurrent.futures
 import pathlib
 import sys
 import time
@@ -44,7 +45,9 @@ def dry_run(args):
         steps = plans.chosen(plan, args.steps)
         seconds = plans.seconds_of(plan)
         rows = [{"step": s.name, "at most, s": s.limit, "kept for it, s": s.least, "what": s.about} for s in steps]
-        print(f"plan {plan}: {seconds} s; kept for its steps {sum(s.least for s in steps)} s, at most {sum(s.limit for s in steps)} s\n")
+        groups = plans.together(steps)
+        most = sum(max(s.limit for s in group) for group in groups)
+        print(f"plan {plan}: {seconds} s; kept for its steps {plans.kept_for(groups)} s, at most {most} s\n")
         print(report.table(rows) + "\n")
     tree = travel.tree_bytes(pathlib.Path.cwd(), [args.pack] if args.pack else [])
     if args.pack:
@@ -55,12 +58,11 @@ def dry_run(args):
     return 0
 
 
-def run_step(step, later, run, end):
+def run_step(step, limit, shared):
     """What became of it: status, seconds, figures, why."""
-    limit = plans.limit_of(step, later, end - time.monotonic())
     if limit < min(step.least, step.limit):
         return {"status": "not run", "why": "no time left"}
-    run.begin(step.name, limit)
+    run = shared.of(step.name, limit)
     start = time.monotonic()
     try:
         figures = step.body(run) or {}
@@ -71,9 +73,20 @@ def run_step(step, later, run, end):
         result = {"status": "failed", "why": str(e), "figures": e.figures}
     except Exception as e:  # a bug of a step is a failure of that step alone
         result = {"status": "failed", "why": f"{type(e).__name__}: {e}"}
+    finally:
+        run.close_log()
     result["seconds"] = round(time.monotonic() - start, 2)
     result["log"] = f"{step.name}.log"
     return result
+
+
+def run_together(group, later, shared, end):
+    """Each step of the group with its result, as they end."""
+    left = end - time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
+        running = {pool.submit(run_step, s, plans.limit_of(s, later, left), shared): s for s in group}
+        for done in concurrent.futures.as_completed(running):
+            yield running[done], done.result()
 
 
 def tell(step, result, log):
@@ -107,11 +120,12 @@ def main(argv):
     end = time.monotonic() + args.time
     run = check_steps.Run(PACK, args.models.resolve(), args.plugin, about, args.scratch)
     try:
-        for i, step in enumerate(steps):
-            result = run_step(step, steps[i + 1:], run, end)
-            tell(step, result, run.logs / f"{step.name}.log")
-            results.add(step, result)
-            results.write(run.logs)  # as far as it came, should this program be stopped
+        groups = plans.together(steps) if run.gpu else [[s] for s in steps]
+        for i, group in enumerate(groups):
+            for step, result in run_together(group, groups[i + 1:], run, end):
+                tell(step, result, run.logs / f"{step.name}.log")
+                results.add(step, result)
+                results.write(run.logs)  # as far as it came, should this program be stopped
     finally:
         run.close()
     print(results.brief())

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 
-from check_steps import TINY, Failed, Step, as_request, judge
+from check_steps import SMALL_CACHE, TINY, Failed, Step, as_request, judge
 
 
 
@@ -39,7 +39,7 @@ def killed(run):
     run.need_processes()
     folder = run.models / TINY
     process = run.start([run.pack / "bin/tandem", "generate", "--jsonl", "--model", folder, "--input", "-", "--device", run.device,
-                         "--dtype", "float32", *run.as_processes(2), "--max-num-seqs", "4"],
+                         "--dtype", "float32", *run.as_processes(2), *SMALL_CACHE, "--max-num-seqs", "4"],
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     cases = run.cases(folder)
     first, rest = cases[:1], cases[1:]

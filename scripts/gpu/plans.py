@@ -1,4 +1,4 @@
-"""What is run in which order: three plans for a machine that is borrowed for half an hour, the most valuable first."""
+"""What is run in which order: two plans for a machine that is borrowed for a quarter of an hour, the most valuable first."""
 import benchmark_steps
 import check_steps
 import fault_steps
@@ -9,14 +9,14 @@ STEPS = {s.name: s for s in check_steps.STEPS + fault_steps.STEPS + op_steps.STE
 
 # Seconds for a plan, and its steps. Whatever a step takes, the `least` of those behind it stays for them.
 PLANS = {
-    "a": (280, ["libraries", "ops.ceilings", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two",
-                "bench.greedy", "bench.overlapped", "goldens.overlapped"]),
-    "b": (480, ["ops.ceilings", "bench.model", "ops.products", "ops.attention", "ops.bulk", "ops.others", "ops.overlapped", "ops.profiled",
-                "bench.tuned", "bench.norms_apart", "bench.norms_fused", "bench.heads_apart", "bench.heads_fused", "bench.bulk",
-                "bench.f8_cache", "goldens.bulk", "sanitizer.small.racecheck", "kernels.overlapped"]),
-    "c": (570, ["bench.model", "bench.greedy", "goldens.float32", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "bench.beams",
-                "bench.int8", "bench.fp8", "bench.online", "ranks.1", "ranks.2", "ranks.4", "faults.rank_killed", "bench.all_reduce",
-                "sanitizer.memcheck", "sanitizer.initcheck", "sanitizer.synccheck", "sanitizer.racecheck", "bench.torch"]),
+    "a": (360, ["libraries", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two", "goldens.bulk",
+                "goldens.overlapped", "kernels.overlapped", "ops.ceilings", "bench.greedy", "bench.overlapped", "ops.products",
+                "ops.attention", "ops.bulk", "ops.others", "ops.overlapped", "ops.profiled", "bench.norms_apart", "bench.norms_fused",
+                "bench.heads_apart", "bench.heads_fused", "bench.bulk", "bench.tuned", "bench.f8_cache"]),
+    "b": (400, ["bench.model", "bench.model_t5", "goldens.float32", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "ranks.1", "ranks.2", "ranks.4",
+                "faults.rank_killed", "sanitizer.small.racecheck", "sanitizer.memcheck", "sanitizer.initcheck", "sanitizer.synccheck",
+                "sanitizer.racecheck", "bench.greedy", "bench.beams", "bench.t5", "bench.int8", "bench.fp8", "bench.online",
+                "bench.torch", "bench.all_reduce"]),
 }
 
 
@@ -26,10 +26,31 @@ def chosen(plan, names):
     return [STEPS[n] for n in wanted if not names or any(n.startswith(s) for s in names)]
 
 
+def measures(step):
+    """Whether nothing may run beside it."""
+    return step.name.split(".")[0] in ("bench", "ops") and not step.name.startswith("bench.model")
+
+
+def together(steps):
+    """The steps in their order, as lists: checks that follow each other run side by side, a measurement alone."""
+    groups = []
+    for step in steps:
+        if groups and not measures(step) and not measures(groups[-1][-1]):
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
+
+
 def seconds_of(plan):
     return PLANS[plan][0] if plan else sum(seconds for seconds, _ in PLANS.values())
 
 
+def kept_for(groups):
+    """Seconds that the groups need at least: of steps that run side by side, the longest's."""
+    return sum(max(s.least for s in group) for group in groups)
+
+
 def limit_of(step, later, left):
-    """Seconds that a step may take of those left: the least of each later step stays."""
-    return min(step.limit, left - sum(s.least for s in later))
+    """Seconds that a step may take of those left: what the later groups need at least stays."""
+    return min(step.limit, left - kept_for(later))

@@ -29,12 +29,12 @@ def small_model(tool, *arguments):
     """Whole steps, recorded and eager, of a tiny model."""
     def body(run):
         command = sanitizer_command(run, tool, arguments)
-        status, _ = run.call([run.pack / "bin/make_random_bart", "--out", run.scratch / "bart-tiny", "--size", "tiny"])
+        status, _ = run.call([run.pack / "bin/make_random_bart", "--out", run.scratch / f"{run.name}-bart", "--size", "tiny"])
         if status != 0:
             raise Failed(f"make_random_bart: status {status}")
         batches = {}
         for eager in ([], ["--enforce-eager"]):
-            status, rows = measure(run, [*command, run.pack / "bin/bench_gpu", "--model", run.scratch / "bart-tiny", "--device", run.device,
+            status, rows = measure(run, [*command, run.pack / "bin/bench_gpu", "--model", run.scratch / f"{run.name}-bart", "--device", run.device,
                                          "--batch", "2,12", "--repeat", "1", "--least-source", "20", "--most-source", "90",
                                          "--new-tokens", "8", *eager])
             if status != 0 or not rows:
@@ -45,7 +45,7 @@ def small_model(tool, *arguments):
 
 
 STEPS = [
-    Step("sanitizer.small.memcheck", "compute-sanitizer memcheck over steps of a tiny model", 60, 15, small_model("memcheck")),
+    Step("sanitizer.small.memcheck", "compute-sanitizer memcheck over steps of a tiny model", 100, 15, small_model("memcheck")),
     Step("sanitizer.small.racecheck", "compute-sanitizer racecheck over steps of a tiny model", 60, 15,
          small_model("racecheck", "--racecheck-report", "all", "--kernel-name", "kns=tandem")),
     Step("sanitizer.memcheck", "compute-sanitizer memcheck over the kernels' tests", 100, 20, sanitizer("memcheck", CHECKED)),
