@@ -36,6 +36,7 @@ struct Options {
   int max_num_batched_tokens = 16384, feed_forward_matrices = 2;
   bool eager = false;
   bool tuning = false;
+  bool processors = false;
 };
 
 const std::map<std::string, DType> kTypes = {
@@ -64,9 +65,12 @@ struct Run {
 };
 
 Run run_batch(LLMEngine& engine, const Options& o, int batch) {
-  const json params = {{"max_tokens", o.new_tokens},    {"min_tokens", o.new_tokens},
-                       {"num_beams", o.beams},          {"do_sample", false},
-                       {"no_repeat_ngram_size", 0},     {"ignore_eos", true},
+  const json params = {{"max_tokens", o.new_tokens},
+                       {"min_tokens", o.processors ? o.new_tokens : 0},
+                       {"num_beams", o.beams},
+                       {"do_sample", false},
+                       {"no_repeat_ngram_size", o.processors ? 3 : 0},
+                       {"ignore_eos", true},
                        {"forced_eos_token_id", nullptr}};
   Run run;
   const auto start = Clock::now();
@@ -105,8 +109,8 @@ double prompt_flops(const Options& o, const ModelConfig& c, int batch) {
     const double n = source_length(o, i);
     attention += 4 * n * n * d;
   }
-  return c.encoder_layers * (2 * tokens * (4 * d * d + o.feed_forward_matrices * d * inner) +
-                             attention) +
+  return c.encoder_layers *
+             (2 * tokens * (4 * d * d + o.feed_forward_matrices * d * inner) + attention) +
          c.decoder_layers * 2 * tokens * 2 * d * d;
 }
 
@@ -117,9 +121,8 @@ double step_bytes(const Options& o, const ModelConfig& c, int batch, double elem
   const double of_layers = o.quantization == "none"   ? element
                            : o.quantization == "int4" ? 0.5 + 4.0 / 128
                                                       : 1.0;
-  const double weights =
-      of_layers * layers * (6 * d * d + o.feed_forward_matrices * d * inner) +
-      element * double{d} * c.vocab_size;
+  const double weights = of_layers * layers * (6 * d * d + o.feed_forward_matrices * d * inner) +
+                         element * double{d} * c.vocab_size;
   const double of_key = o.kv_cache_dtype == "fp8" ? 1 + 1.0 / 64 : element;  // a scale for a head
   const double keys = sum_of_sources(o, batch) + 0.75 * o.new_tokens * batch * o.beams;
   return weights + of_key * layers * 2 * d * keys;
@@ -232,6 +235,8 @@ int main(int argc, char** argv) {
   option("--threads", o.threads, "host threads; 0: one per core");
   option("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
   app.add_flag("--enforce-eager", o.eager, "no recorded steps");
+  app.add_flag("--processors", o.processors,
+               "a least length and no repeated trigrams, as summaries have: rows with logits");
   app.add_flag("--gemm-tuning", o.tuning, "algorithms of products are measured first");
   CLI11_PARSE(app, argc, argv);
   try {

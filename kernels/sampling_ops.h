@@ -202,10 +202,13 @@ struct SubstitutePagesArgs {
 };
 void substitute_pages(Context& ctx, const SubstitutePagesArgs& args);
 
-// ids[i] below 0 becomes earlier[-1 - ids[i]]: a token that only the device knows so far.
+// ids[i] below 0 becomes earlier[-1 - ids[i]]: a token that only the device knows so far. If that
+// is `padding`, positions[i] becomes -1 (ModelLimits::position_padding).
 struct SubstituteIdsArgs {
-  Tensor ids;      // [T] i32
-  Tensor earlier;  // [N] i32
+  Tensor ids;             // [T] i32
+  Tensor earlier;         // [N] i32
+  Tensor positions = {};  // [T] i32, or empty: they do not depend on ids
+  int32_t padding = -1;
 };
 void substitute_ids(Context& ctx, const SubstituteIdsArgs& args);
 

@@ -56,6 +56,7 @@ void substitute_ids(Context& ctx, const SubstituteIdsArgs& args) {
   check_vector(args.ids, args.ids.dim(0), DType::kI32);
   check_vector(args.earlier, args.earlier.dim(0), DType::kI32);
   check_range(args.ids, -args.earlier.dim(0), int64_t{1} << 31);
+  if (!args.positions.empty()) check_vector(args.positions, args.ids.dim(0), DType::kI32);
   if (args.ids.dim(0) > 0) ops_of(ctx).substitute_ids(ctx, args);
 }
 

@@ -42,6 +42,9 @@ class DeviceBackend {
   virtual Tensor scratch(const Shape& shape, DType dtype) = 0;
   // REQUIRES: no tensor of scratch() is alive, except a recorded step's own.
   virtual void begin_step() = 0;
+  // What follows, until the next begin_step(), is a step of so many rows: a device may launch few
+  // rows' kernels in another way. The results are the same.
+  virtual void expect_rows(int64_t) {}
 
   // From host memory, which may change as soon as the call returns. Both contiguous, of equal
   // bytes.

@@ -38,8 +38,12 @@ void substitute_pages(Context&, const ops::SubstitutePagesArgs& args) {
 
 void substitute_ids(Context&, const ops::SubstituteIdsArgs& args) {
   const int32_t* earlier = args.earlier.data<int32_t>();
-  for (int32_t& id : std::span(args.ids.data<int32_t>(), static_cast<size_t>(args.ids.dim(0))))
-    if (id < 0) id = earlier[-1 - id];
+  int32_t* ids = args.ids.data<int32_t>();
+  for (int64_t i = 0; i < args.ids.dim(0); ++i) {
+    if (ids[i] >= 0) continue;
+    ids[i] = earlier[-1 - ids[i]];
+    if (!args.positions.empty() && ids[i] == args.padding) args.positions.data<int32_t>()[i] = -1;
+  }
 }
 
 void tell_host(Context&, const ops::TellHostArgs& args) {

@@ -13,6 +13,7 @@
 #include "kernels/cuda/host/failure.h"
 #include "kernels/cuda/host/upload_ring.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/linear/linear_best.h"
 #include "kernels/cuda/linear/weight_path.h"
@@ -60,15 +61,14 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   product_ = properties.name;
   capability_ = 10 * properties.major + properties.minor;
-  overlaps_ = capability_ >= 90 && dependent_launches_wanted();
-  most_normed_rows_ = normed_rows_wanted();
+  most_dependent_rows_ = capability_ >= 90 ? dependent_rows_wanted() : 0;
   most_best_rows_ = best_rows_wanted();
+  most_direct_rows_ = direct_rows_wanted();
   multiprocessors_ = properties.multiProcessorCount;
   cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);
   shared_limit_ = properties.sharedMemPerBlockOptin;
   shared_of_multiprocessor_ = properties.sharedMemPerMultiprocessor;
   shared_of_system_ = properties.reservedSharedMemPerBlock;
-  bulk_copies_ = bulk_copies_wanted() && bulk_copies_possible(capability_, shared_limit_);
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {
@@ -169,6 +169,7 @@ Tensor CudaBackend::scratch(const Shape& shape, DType dtype) {
 }
 
 void CudaBackend::begin_step() {
+  rows_ = kAnyRows;
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));  // of the calling thread
   arena_->reset();
 }
@@ -309,6 +310,10 @@ int CudaBackend::most_best_rows(const PackedWeight& weight) const {
   const int of_tiles =
       best_tile_rows(weight.dtype(), weight.in_features(), capability_, shared_limit_);
   return std::min(most_best_rows_, std::max(kMostRowsAtOnce, of_tiles));
+}
+
+int64_t CudaBackend::most_direct_rows(const WeightProduct& p) const {
+  return most_direct_rows_.value_or(default_direct_rows(p));
 }
 
 int64_t CudaBackend::blocks_at_once(size_t shared, int most) const {

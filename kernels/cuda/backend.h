@@ -7,8 +7,10 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "kernels/core/device_backend.h"
 #include "kernels/core/scratch_arena.h"
 #include "kernels/cuda/host/launch_stream.h"
+#include "kernels/cuda/linear/weight_products.h"
 
 namespace tandem::cuda {
 
@@ -37,6 +40,7 @@ class CudaBackend final : public DeviceBackend {
   Tensor allocate_host(const Shape& shape, DType dtype) override;
   Tensor scratch(const Shape& shape, DType dtype) override;
   void begin_step() override;
+  void expect_rows(int64_t rows) override { rows_ = rows; }
   void copy_in(const Tensor& host, const Tensor& device) override;
   void load(const Tensor& device, ThreadPool& pool, const ReadPart& read) override;
   void end_loading() override;
@@ -64,21 +68,18 @@ class CudaBackend final : public DeviceBackend {
   void drop_recordings();
 
   cudaStream_t stream() const { return stream_; }
-  // The stream for kernels. It has dependent launches from compute capability 9.0 on, if
-  // TANDEM_DEPENDENT_LAUNCH was 1 at construction.
-  LaunchStream launches() const { return {stream_, overlaps_}; }
+  // The stream for kernels. It has dependent launches from compute capability 9.0 on, in steps of
+  // few rows (dependent_rows_wanted() at construction).
+  LaunchStream launches() const { return {stream_, rows_ <= most_dependent_rows_}; }
   int index() const { return index_; }
   bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
   // Counts the finished blocks of a launch; 0 between launches.
   int32_t* ticket() const { return ticket_; }
   int capability() const { return capability_; }
-  // The most rows of a product that computes the norm of its input itself. 64, or by
-  // TANDEM_FUSED_NORMS at construction (0: none, 1: all that norm_tiles takes).
-  int64_t most_normed_rows() const { return most_normed_rows_; }
-  // Whether attention of few queries uses bulk copies for keys and values: if the device can, and
-  // TANDEM_BULK_COPIES was 1 at construction.
-  bool bulk_copies() const { return bulk_copies_; }
+  // The most rows of a product like this that direct_tiles computes, rather than cuBLASLt: as
+  // measured, or TANDEM_DIRECT_ROWS at construction.
+  int64_t most_direct_rows(const WeightProduct& p) const;
   // The most bytes of shared memory of a block.
   size_t shared_limit() const { return shared_limit_; }
   // How many blocks with `shared` bytes run at once, up to `most` on a multiprocessor.
@@ -102,9 +103,11 @@ class CudaBackend final : public DeviceBackend {
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
-  bool overlaps_ = false, bulk_copies_ = false;
-  int most_normed_rows_ = 0;
+  static constexpr int64_t kAnyRows = std::numeric_limits<int64_t>::max();
+  int64_t rows_ = kAnyRows;  // of the step; kAnyRows: nobody said
+  int64_t most_dependent_rows_ = 0;
   int most_best_rows_ = 0;
+  std::optional<int> most_direct_rows_;
   int multiprocessors_ = 0;
   size_t cache_bytes_ = 0;  // L2
   size_t shared_limit_ = 0, shared_of_multiprocessor_ = 0, shared_of_system_ = 0;

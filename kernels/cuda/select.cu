@@ -7,7 +7,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / kWarpSize;
 
 // A thread's entries of a row are i = thread, thread + kThreads, ...: the best of those at `i`.
@@ -18,14 +18,26 @@ __device__ __forceinline__ void take_best(const float (&x)[kAhead], int i, int s
     if (i + j * kThreads < size && better(one, mine)) mine = one;
   }
 }
+// use(x, i) of all of a thread's entries, kAhead of them at a time, the next of which are under
+// way.
+template <class Use>
+__device__ __forceinline__ void for_entries(const float* row, int size, const Use& use) {
+  constexpr int kRound = kAhead * kThreads;
+  int i = static_cast<int>(threadIdx.x);
+  float next[kAhead];
+  load_ahead(row, i, size, kThreads, minus_infinity(), next);
+  for (; i < size; i += kRound) {
+    float x[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) x[j] = next[j];
+    load_ahead(row, i + kRound, size, kThreads, minus_infinity(), next);
+    use(x, i);
+  }
+}
 // Of all of them.
 __device__ __forceinline__ Best thread_best(const float* row, int size) {
   Best mine = nothing();
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
-    float x[kAhead];
-    load_ahead(row, i, size, kThreads, minus_infinity(), x);
-    take_best(x, i, size, mine);
-  }
+  for_entries(row, size, [&](const float(&x)[kAhead], int i) { take_best(x, i, size, mine); });
   return mine;
 }
 // By a warp, of the entries of thread `owner` that `counts`.
@@ -54,6 +66,16 @@ __device__ __forceinline__ void take(Peak& p, const float (&x)[kAhead]) {
 #pragma unroll
   for (int j = 0; j < kAhead; ++j) p.sum += static_cast<double>(expf(x[j] - peak));
 }
+// Of all lanes, in all of them.
+__device__ __forceinline__ Peak warp_peak(Peak p) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const Peak other = {__shfl_xor_sync(kFullWarp, p.peak, offset),
+                        __shfl_xor_sync(kFullWarp, p.sum, offset),
+                        __shfl_xor_sync(kFullWarp, static_cast<int>(p.invalid), offset) != 0};
+    p = joined(p, other);
+  }
+  return p;
+}
 // `mine`: the best of the thread's entries, found on the way.
 __device__ double row_log_sum(const float* row, int size, Best& mine) {
   __shared__ Peak parts[kWarps];
@@ -61,23 +83,17 @@ __device__ double row_log_sum(const float* row, int size, Best& mine) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   Peak p = {minus_infinity(), 0.0, false};
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
-    float x[kAhead];
-    load_ahead(row, i, size, kThreads, minus_infinity(), x);
+  for_entries(row, size, [&](const float(&x)[kAhead], int i) {
     take(p, x);
     take_best(x, i, size, mine);
-  }
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const Peak other = {__shfl_xor_sync(kFullWarp, p.peak, offset),
-                        __shfl_xor_sync(kFullWarp, p.sum, offset),
-                        __shfl_xor_sync(kFullWarp, static_cast<int>(p.invalid), offset) != 0};
-    p = joined(p, other);
-  }
+  });
+  p = warp_peak(p);
   if (lane == 0) parts[warp] = p;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int w = 1; w < kWarps; ++w) p = joined(p, parts[w]);
-    result = log_sum_of(p);
+  static_assert(kWarps == kWarpSize);
+  if (warp == 0) {
+    p = warp_peak(parts[lane]);
+    if (lane == 0) result = log_sum_of(p);
   }
   __syncthreads();
   return result;
@@ -224,9 +240,8 @@ __device__ __forceinline__ void look_again(const float* row, int size, const Cha
 // Each thread knows the best of its entries that were not chosen yet. The best of all is chosen,
 // and its owner's warp looks for the owner's next one: those that are worse than the chosen one, as
 // all others of that thread are. Where nothing changes in a row, and of it one entry is chosen, it
-// is read once. (Two blocks of a multiprocessor leave registers enough: with more there are spills
-// on 80.)
-__global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
+// is read once.
+__global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
   wait_for_earlier_kernels();
   __shared__ Best warps[kWarps];
   __shared__ Best chosen;

@@ -37,10 +37,15 @@ __global__ void append_kernel(const int32_t* chosen, const int32_t* places, int3
     tokens[places[2 * i] * stride + places[2 * i + 1]] = chosen[i];
 }
 
-__global__ void substitute_ids_kernel(int32_t* ids, int32_t size, const int32_t* earlier) {
+// positions: or null.
+__global__ void substitute_ids_kernel(int32_t* ids, int32_t size, const int32_t* earlier,
+                                      int32_t* positions, int32_t padding) {
   wait_for_earlier_kernels();
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < size && ids[i] < 0) ids[i] = earlier[-1 - ids[i]];
+  if (i >= size || ids[i] >= 0) return;
+  const int32_t id = earlier[-1 - ids[i]];
+  ids[i] = id;
+  if (positions != nullptr && id == padding) positions[i] = -1;
 }
 
 __global__ void substitute_pages_kernel(int32_t* indices, int32_t size, const int32_t* pages,
@@ -97,7 +102,8 @@ void substitute_pages(Context& ctx, const ops::SubstitutePagesArgs& args) {
 void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args) {
   const int64_t size = args.ids.dim(0);
   TANDEM_LAUNCH(substitute_ids_kernel, blocks_of(size), kThreads, 0, stream_of(ctx),
-                args.ids.data<int32_t>(), static_cast<int32_t>(size), args.earlier.data<int32_t>());
+                args.ids.data<int32_t>(), static_cast<int32_t>(size), args.earlier.data<int32_t>(),
+                args.positions.empty() ? nullptr : args.positions.data<int32_t>(), args.padding);
   after_launch("substitute_ids");
 }
 

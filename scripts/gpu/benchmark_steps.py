@@ -9,13 +9,12 @@ import sys
 import time
 import urllib.request
 
-from check_steps import Failed, NotRun, Step, TooLong, by_bulk, overlapped, setting
+from check_steps import Failed, NotRun, Step, TooLong, independent, overlapped, setting
 
-# Whether products make the norms that they read: never; those of 9 to 128 rows. (Else those of 9 to 64.)
-norms_apart, norms_fused = setting("TANDEM_FUSED_NORMS", "0"), setting("TANDEM_FUSED_NORMS")
-# Whether greedy rows have logits: all; none of up to 128 in 16 bits. (Else those above 64.)
-heads_apart, heads_fused = setting("TANDEM_HEAD_BEST_ROWS", "0"), setting("TANDEM_HEAD_BEST_ROWS", "128")
-BATCHES = "1,32,64,128"
+# cuBLASLt's products and logits where ours would be (docs/gpu.md).
+library = setting("TANDEM_DIRECT_ROWS", "0")
+heads_apart = setting("TANDEM_HEAD_BEST_ROWS", "0")
+BATCHES = "1,8,32,64,128"
 REPEAT = 7
 # A tiny model shows that the steps work where there is no GPU.
 SMALL = ["--least-source", "8", "--most-source", "20", "--new-tokens", "6"]
@@ -237,16 +236,14 @@ STEPS = [
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 75, 30, tandem(BATCHES, REPEAT)),
     Step("bench.overlapped", "the same with dependent launches, beside without", 60, 20,
          overlapped(tandem(BATCHES, REPEAT, beside="of plain"))),
-    Step("bench.bulk", "the same with bulk copies in attention, beside loads", 40, 12,
-         by_bulk(tandem("1,32,128", 5, beside="of loads"))),
-    Step("bench.norms_apart", "the same with norms apart from products, beside in them", 35, 12,
-         norms_apart(tandem("32,64", 5, beside="of fused"))),
-    Step("bench.norms_fused", "the same with norms in products of 128 rows too, beside apart", 25, 10,
-         norms_fused(tandem("128", 5, beside="of apart"))),
+    Step("bench.independent", "the same without dependent launches, beside those of few rows", 60, 20,
+         independent(tandem(BATCHES, REPEAT, beside="of plain"))),
     Step("bench.heads_apart", "the same with logits of all greedy rows, beside with the choice in the head", 35, 12,
-         heads_apart(tandem("32,64", 5, beside="of best"))),
-    Step("bench.heads_fused", "the same with the choice in the head of 128 rows too, beside with logits", 25, 10,
-         heads_fused(tandem("128", 5, beside="of logits"))),
+         heads_apart(tandem("1,32,128", 5, beside="of best"))),
+    Step("bench.library", "the same with cuBLASLt's products and heads from 9 rows on, beside ours", 35, 12,
+         library(heads_apart(tandem("32,64,128", 5, beside="of ours")))),
+    Step("bench.processors", "the same with a least length and no repeated trigrams, beside without", 45, 15,
+         tandem(BATCHES, 5, "--processors", beside="of plain")),
     Step("bench.tuned", "the same with --gemm-tuning on, beside off", 75, 25, tandem("64,128", 5, "--gemm-tuning", beside="of untuned")),
     Step("bench.f8_cache", "the same with keys and values in 8 bits, beside bf16", 45, 15,
          tandem("64,128", 3, "--kv-cache-dtype", "fp8", beside="of bf16")),

@@ -236,7 +236,7 @@ def setting(variable, value="1"):
     return of
 
 
-overlapped, by_bulk = setting("TANDEM_DEPENDENT_LAUNCH"), setting("TANDEM_BULK_COPIES")  # what they are: docs/gpu.md
+overlapped, independent = setting("TANDEM_DEPENDENT_LAUNCH"), setting("TANDEM_DEPENDENT_LAUNCH", "0")  # docs/gpu.md
 
 
 # --- HuggingFace's goldens through the program ----------------------------------------------------------------------------
@@ -348,7 +348,6 @@ STEPS = [
     Step("goldens.engine", "HuggingFace's tokens through the engine, fp32, recorded and eager steps (device_test)", 100, 10, engine_goldens),
     Step("kernels.overlapped", "cuda_test with dependent launches", 100, 15, overlapped(kernels)),
     Step("goldens.overlapped", "device_test with dependent launches", 100, 10, overlapped(engine_goldens)),
-    Step("goldens.bulk", "HuggingFace's tokens, fp32, heads of 64, bulk copies in attention: exact", 40, 10, by_bulk(goldens("float32", only=GOLDENS[2:]))),
     Step("goldens.float32.two", "HuggingFace's tokens through tandem generate, fp32, a tiny model and the demo: exact", 40, 10,
          goldens("float32", only=[TINY, "examples/demo-model"])),
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),

@@ -5,7 +5,7 @@ import json
 import re
 
 from benchmark_steps import SMALL, ended, measure, model
-from check_steps import Failed, NotRun, Step, by_bulk, setting
+from check_steps import Failed, NotRun, Step, setting
 
 TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
         "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
@@ -46,17 +46,6 @@ def table(*parts):
             run.shared["ops"] = run.shared.get("ops", []) + rows
         return {"rows": rows}
     return body
-
-
-def attention_by_bulk(run):
-    """Beside ops.attention, where that was run. Not among the ops of a step that is added up."""
-    rows = bench_ops(run, "attention")
-    loads = {(r["op"], r.get("what"), r.get("m")): r["us"] for r in run.shared.get("ops", []) if "us" in r}
-    for row in rows:
-        before = loads.get((row["op"], row.get("what"), row.get("m")))
-        if before and "us" in row:
-            row["of loads"] = row["us"] / before
-    return {"rows": rows}
 
 
 def summed(rows):
@@ -142,7 +131,6 @@ STEPS = [
     Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
     Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, both_heads(table("products"))),
     Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
-    Step("ops.bulk", "the same attention by bulk copies, beside loads", 60, 15, by_bulk(attention_by_bulk)),
     Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,
          both_heads(table("products", "others", "--dependent", "--batch", "1,8,32,128"))),

@@ -9,14 +9,14 @@ STEPS = {s.name: s for s in check_steps.STEPS + fault_steps.STEPS + op_steps.STE
 
 # Seconds for a plan, and its steps. Whatever a step takes, the `least` of those behind it stays for them.
 PLANS = {
-    "a": (360, ["libraries", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two", "goldens.bulk",
-                "goldens.overlapped", "kernels.overlapped", "ops.ceilings", "bench.greedy", "bench.overlapped", "ops.products",
-                "ops.attention", "ops.bulk", "ops.others", "ops.overlapped", "ops.profiled", "bench.norms_apart", "bench.norms_fused",
-                "bench.heads_apart", "bench.heads_fused", "bench.bulk", "bench.tuned", "bench.f8_cache"]),
-    "b": (400, ["bench.model", "bench.model_t5", "goldens.float32", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "ranks.1", "ranks.2", "ranks.4",
-                "faults.rank_killed", "sanitizer.small.racecheck", "sanitizer.memcheck", "sanitizer.initcheck", "sanitizer.synccheck",
-                "sanitizer.racecheck", "bench.greedy", "bench.beams", "bench.t5", "bench.int8", "bench.fp8", "bench.online",
-                "bench.torch", "bench.all_reduce"]),
+    "a": (360, ["libraries", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two",
+                "goldens.overlapped", "kernels.overlapped", "ops.ceilings", "bench.greedy", "bench.independent", "bench.library",
+                "bench.heads_apart", "bench.processors", "bench.tuned", "bench.f8_cache", "ops.products",
+                "ops.attention", "ops.others", "ops.overlapped", "ops.profiled"]),
+    "b": (400, ["bench.model", "bench.model_t5", "goldens.float32", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "ranks.1",
+                "ranks.2", "ranks.4", "faults.rank_killed", "sanitizer.small.racecheck", "sanitizer.memcheck", "sanitizer.initcheck",
+                "sanitizer.synccheck", "sanitizer.racecheck", "bench.greedy", "bench.beams", "bench.t5", "bench.int8", "bench.fp8",
+                "bench.online", "bench.torch", "bench.all_reduce"]),
 }
 
 

@@ -2,7 +2,6 @@
 // shares the batch; steps recorded and eager; short caches; every family.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <ostream>
 #include <set>
 #include <string>
@@ -47,16 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"odd_heads", "bart-odd-heads", false, 2, 2000, PreemptionMode::kAuto}),
     [](const auto& info) { return info.param.name; });
 
-// Heads of 64, beams and sequences of one query: by bulk copies where the device has them.
-TEST(BulkCopiesGoldens, Tokens) {
-  const char* given = std::getenv("TANDEM_BULK_COPIES");
-  const std::string before = given != nullptr ? given : "0";
-  setenv("TANDEM_BULK_COPIES", "1", 1);
+// Heads of 64, beams and sequences of one query.
+TEST(HeadsOf64Goldens, Tokens) {
   EngineConfig config = testing::golden_config("bart-base-shape");
   config.mutable_loading()->set_device("cuda");
   config.mutable_cache()->set_num_gpu_blocks_override(500);
   testing::expect_goldens(config, "bart-base-shape", 5, 6);
-  setenv("TANDEM_BULK_COPIES", before.c_str(), 1);
 }
 
 // The other families, some of their cases each.

@@ -14,9 +14,9 @@ namespace {
 
 struct Way {
   DType dtype = DType::kF32;
-  std::string fused_norms = {};  // TANDEM_FUSED_NORMS; empty: nobody says
   bool processors = false;       // tokens that must not come
   std::string best_rows = {};    // TANDEM_HEAD_BEST_ROWS; empty: nobody says
+  std::string direct_rows = {};  // TANDEM_DIRECT_ROWS; empty: nobody says
 };
 
 void say(const char* variable, const std::string& value) {
@@ -29,8 +29,8 @@ void say(const char* variable, const std::string& value) {
 // Nodes of a step of so many rows; `tokens` of each, all of the same prompt.
 size_t nodes_of_step(int rows, const Way& way,
                      std::vector<std::vector<int32_t>>* tokens = nullptr) {
-  say("TANDEM_FUSED_NORMS", way.fused_norms);
   say("TANDEM_HEAD_BEST_ROWS", way.best_rows);
+  say("TANDEM_DIRECT_ROWS", way.direct_rows);
   EngineConfig config = testing::golden_config("bart-tiny");
   config.mutable_loading()->set_device("cuda");
   config.mutable_loading()->set_dtype(name_of(way.dtype));
@@ -53,15 +53,15 @@ size_t nodes_of_step(int rows, const Way& way,
     for (const proto::RequestOutput& out : engine.step())
       if (out.finished() && tokens != nullptr)
         tokens->emplace_back(out.outputs(0).token_ids().begin(), out.outputs(0).token_ids().end());
-  say("TANDEM_FUSED_NORMS", {});
   say("TANDEM_HEAD_BEST_ROWS", {});
+  say("TANDEM_DIRECT_ROWS", {});
   EXPECT_GT(engine.decoder_stats().replayed, 2);
   return engine.decoder_stats().nodes;
 }
 
 // bart-tiny's layers, and what a step has besides them: ids, embedding, rows that choose, head,
 // choice, the answer; those of rows, head and choice are one up to 8 greedy rows, and two (the
-// head's, and what joins its parts) up to 64 in 16 bits.
+// head's, and what joins its parts) up to 128 in 16 bits.
 constexpr size_t kLayers = 2;
 constexpr size_t kOnce = 6;
 constexpr size_t kOnceOfFew = 4;
@@ -69,11 +69,10 @@ constexpr size_t kOnceOfTiles = 5;
 constexpr size_t kLargeLayers = 12;  // of BART-large's decoder, with the same kernels
 
 // A layer: 3 norms of sums with residuals, 6 products, 2 attentions, of which self-attention writes
-// its own keys and values; GELU apart above 8 rows. In 16 bits up to 64 rows the norms and GELU
-// are in the products that follow and go before them; the last layer's norm stays.
+// its own keys and values; GELU apart where cuBLASLt multiplies.
 constexpr size_t kApart = kLayers * 12;
-constexpr size_t kFused = kLayers * 8 + 1;
-static_assert(kLargeLayers * 8 + 1 + kOnceOfTiles == 102);
+constexpr size_t kOwnProducts = kLayers * 11;
+static_assert(kLargeLayers * 11 + kOnceOfFew == 136);
 
 // On a real device a product of cuBLASLt may be two kernels: parts of a sum, and what adds them.
 bool is_count(size_t nodes, size_t want) {
@@ -85,48 +84,43 @@ bool is_count(size_t nodes, size_t want) {
 TEST(RecordedNodes, AStepOfManyRows) {
   std::vector<std::vector<int32_t>> tokens;
   EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kBF16}, &tokens),
-               kFused + kOnceOfTiles);
+               kOwnProducts + kOnceOfTiles);
   ASSERT_EQ(tokens.size(), size_t{12});
   for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
-  EXPECT_PRED2(is_count, nodes_of_step(64, {.dtype = DType::kF16}), kFused + kOnceOfTiles);
-  EXPECT_PRED2(is_count, nodes_of_step(65, {.dtype = DType::kF16}), kApart + kOnce);
+  EXPECT_PRED2(is_count, nodes_of_step(64, {.dtype = DType::kF16}), kApart + kOnceOfTiles);
   EXPECT_PRED2(is_count, nodes_of_step(12, {}), kApart + kOnce);
 }
 TEST(RecordedNodes, AStepOfFewRows) {
-  EXPECT_PRED2(is_count, nodes_of_step(2, {}), kLayers * 11 + kOnceOfFew);
-  EXPECT_PRED2(is_count, nodes_of_step(8, {.dtype = DType::kBF16}), kLayers * 11 + kOnceOfFew);
+  EXPECT_PRED2(is_count, nodes_of_step(2, {}), kOwnProducts + kOnceOfFew);
+  EXPECT_PRED2(is_count, nodes_of_step(8, {.dtype = DType::kBF16}), kOwnProducts + kOnceOfFew);
 }
 // They have logits.
 TEST(RecordedNodes, AStepOfRowsWithProcessors) {
-  EXPECT_PRED2(is_count, nodes_of_step(2, {.processors = true}), kLayers * 11 + kOnce);
+  EXPECT_PRED2(is_count, nodes_of_step(2, {.processors = true}), kOwnProducts + kOnce);
   EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kBF16, .processors = true}),
-               kFused + kOnce);
-}
-
-TEST(RecordedNodes, TheEnvironmentSaysWhereNormsAre) {
-  EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = "0"}),
-               kApart + kOnceOfTiles);
-  EXPECT_PRED2(is_count, nodes_of_step(65, {.dtype = DType::kBF16, .fused_norms = "1"}),
-               kFused + kOnce);
-  // Few rows and f32 are as they are without.
-  EXPECT_PRED2(is_count, nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = "1"}),
-               kLayers * 11 + kOnceOfFew);
-  EXPECT_PRED2(is_count, nodes_of_step(12, {.fused_norms = "1"}), kApart + kOnce);
+               kOwnProducts + kOnce);
 }
 
 TEST(RecordedNodes, TheEnvironmentSaysWhichHeadsHaveLogits) {
   std::vector<std::vector<int32_t>> with, without;
   EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kBF16, .best_rows = "0"}, &with),
-               kFused + kOnce);
+               kOwnProducts + kOnce);
   EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kBF16, .best_rows = "12"}, &without),
-               kFused + kOnceOfTiles);
+               kOwnProducts + kOnceOfTiles);
   EXPECT_EQ(with, without);
   EXPECT_PRED2(is_count, nodes_of_step(20, {.dtype = DType::kBF16, .best_rows = "12"}),
-               kFused + kOnce);
-  EXPECT_PRED2(is_count, nodes_of_step(65, {.dtype = DType::kF16, .best_rows = "128"}),
-               kApart + kOnceOfTiles);
-  EXPECT_PRED2(is_count, nodes_of_step(2, {.best_rows = "0"}), kLayers * 11 + kOnce);
+               kOwnProducts + kOnce);
+  EXPECT_PRED2(is_count, nodes_of_step(2, {.best_rows = "0"}), kOwnProducts + kOnce);
   EXPECT_PRED2(is_count, nodes_of_step(12, {.best_rows = "128"}), kApart + kOnce);
+}
+
+TEST(RecordedNodes, TheEnvironmentSaysWhoMultiplies) {
+  std::vector<std::vector<int32_t>> own, library;
+  EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kF16, .direct_rows = "0"}, &library),
+               kApart + kOnceOfTiles);
+  EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kF16, .direct_rows = "12"}, &own),
+               kOwnProducts + kOnceOfTiles);
+  EXPECT_EQ(own, library);
 }
 
 }  // namespace

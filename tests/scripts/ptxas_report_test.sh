@@ -11,7 +11,7 @@ report=$source/scripts/ptxas_report
 status=0
 table=$("$report" "$library") || status=$?
 [ "$status" = 0 ] || exit "$status"
-for kernel in rows_kernel rows_bulk_kernel tiles_kernel select_kernel draw_kernel rank_kernel layer_norm_kernel embedding_kernel write_kv_kernel \
+for kernel in rows_kernel tiles_kernel select_kernel draw_kernel rank_kernel layer_norm_kernel embedding_kernel write_kv_kernel \
     search_beams_kernel move_pages_kernel one_shot_kernel weight_rows_kernel weight_tiles_kernel \
     linear_best_kernel best_tiles_kernel join_tiles_kernel; do
   printf '%s\n' "$table" | grep -q "^| \`$kernel" || {
@@ -24,7 +24,7 @@ if printf '%s\n' "$table" | grep -E '^\| `[^|]*` \| 0 \|'; then
   echo "FAILED: kernels without registers"
   exit 1
 fi
-"$report" "$library" --check '^(rows_kernel|rows_bulk_kernel|tiles_kernel|weight_rows_kernel|weight_tiles_kernel|select_kernel|draw_kernel|rank_kernel|search_beams_kernel|move_pages_kernel|layer_norm_kernel|one_shot_kernel|linear_best_kernel|best_tiles_kernel|join_tiles_kernel)'
+"$report" "$library" --check '^(rows_kernel|tiles_kernel|weight_rows_kernel|weight_tiles_kernel|select_kernel|draw_kernel|rank_kernel|search_beams_kernel|move_pages_kernel|layer_norm_kernel|one_shot_kernel|linear_best_kernel|best_tiles_kernel|join_tiles_kernel)'
 
 # What it does not find it does not pass.
 status=0

@@ -107,7 +107,6 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
   AttentionParams p =
       params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale, args.bias);
   if (args.pages.data.dtype() == DType::kF8E4M3) p.scales = args.pages.scales.data<uint8_t>();
-  p.bulk = static_cast<CudaBackend&>(ctx.backend()).bulk_copies();
   p.pages = args.pages.data.raw();
   p.page_indices = args.kv_page_indices.data<int32_t>();
   p.page_stride = s.block;

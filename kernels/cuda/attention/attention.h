@@ -49,10 +49,6 @@ struct AttentionParams {
   const float* bias = nullptr;
   int32_t bias_columns = 0, bias_zero = 0;
 
-  // attention_rows: keys and values by bulk copies, if takes_bulk_copies(). REQUIRES:
-  // bulk_copies_possible().
-  bool bulk = false;
-
   // Keys and values of the queries' own tokens, which attention_rows writes to `pages` before it
   // reads them. Query i of a causal work is the key `position + i`. Each sequence's queries are in
   // one work (or its chunks).
@@ -72,15 +68,6 @@ struct AttentionParams {
 // Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
 // and sums are in f32. Every type, every head size.
 void attention_rows(const AttentionParams& params, LaunchStream stream);
-
-// Whether a device of this compute capability, with that shared memory for a block, runs the
-// kernels for bulk copies of this build.
-bool bulk_copies_possible(int compute_capability, size_t shared_memory);
-// Whether attention_rows uses them. The results have the same bits. Conditions:
-// - Pages have the activations' type, and a head's keys lie one behind the other, at least four.
-// - Heads have 33 to 128 elements and begin at multiples of 16 bytes.
-// - There are up to 4 queries and no options.
-bool takes_bulk_copies(const AttentionParams& params);
 
 // Work of at most kTileRows queries on tensor cores. REQUIRES: f16 or bf16, a head size that is a
 // multiple of 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products

@@ -5,13 +5,11 @@ namespace tandem::cuda {
 namespace rows {
 
 // attention_rows_bias.cu, attention_rows_options.cu, attention_rows_f8.cu,
-// attention_rows_f8_options.cu, attention_bulk.cu, attention_bulk_bias.cu
+// attention_rows_f8_options.cu
 void run_with_bias(const AttentionParams& params, LaunchStream stream);
 void run_with_options(const AttentionParams& params, LaunchStream stream);
 void run_f8(const AttentionParams& params, LaunchStream stream);
 void run_f8_with_options(const AttentionParams& params, LaunchStream stream);
-void run_bulk(const AttentionParams& params, LaunchStream stream);
-void run_bulk_with_bias(const AttentionParams& params, LaunchStream stream);
 
 }  // namespace rows
 
@@ -19,9 +17,7 @@ void attention_rows(const AttentionParams& params, LaunchStream stream) {
   if (params.work_count == 0) return;
   TANDEM_CHECK(params.head_dim >= 1 && params.head_dim <= 256);
   TANDEM_CHECK(params.most_queries >= 1 && params.most_queries <= kRowsPerBlock);
-  if (takes_bulk_copies(params)) {
-    (params.bias != nullptr ? rows::run_bulk_with_bias : rows::run_bulk)(params, stream);
-  } else if (params.scales != nullptr) {
+  if (params.scales != nullptr) {
     TANDEM_CHECK(params.pages != nullptr, "rows in 8 bits");
     const bool options = params.has_options() || params.bias != nullptr;
     (options ? rows::run_f8_with_options : rows::run_f8)(params, stream);

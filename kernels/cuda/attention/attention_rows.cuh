@@ -67,10 +67,20 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
   write_sums<V>(p.args, work, which, running, *static_cast<WarpSums<kDim, kQueries>*>(shared));
 }
 
+// Blocks of a multiprocessor, as registers allow. An item's wait for its number, its pages and its
+// keys is longer than its work where it has few keys: of one query, three blocks with a batch in
+// flight each are ahead of two with two (on an H100 with 64 keys a third, with 350 nothing).
+template <class V, int kQueries>
+constexpr bool kOneBatch = kQueries == 1 && V::kOneVector && !V::Bias::kOptions;
+template <class V, int kQueries>
+constexpr int kBlocks = kOneBatch<V, kQueries>           ? 3
+                        : kQueries <= 4 && V::kOneVector ? 2
+                                                         : 1;
+
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int item) {
   using Type = typename V::Type;
-  constexpr int kDepth = kQueries == 1 && V::kOneVector ? 2 : 1;
+  constexpr int kDepth = kQueries == 1 && V::kOneVector && !kOneBatch<V, kQueries> ? 2 : 1;
   __shared__ WarpSums<V::kDim, kQueries> shared;
   __shared__ Queries<Type, V::kDim, kQueries> queries;
   __shared__ int32_t pages[kKeysPerChunk + 1];
@@ -125,7 +135,7 @@ __device__ __forceinline__ void for_items(const AttentionParams& p, const Attend
 }
 
 template <class V, int kQueries>
-__global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 : 1)
+__global__ void __launch_bounds__(kThreads, (kBlocks<V, kQueries>))
     rows_kernel(const __grid_constant__ AttentionKernelParams p) {
   wait_for_earlier_kernels();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890

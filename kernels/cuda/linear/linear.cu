@@ -1,7 +1,7 @@
 // linear(): which kernels, and their scratch.
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/epilogue.cuh"
-#include "kernels/cuda/linear/norm_tiles.h"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/linear/weight_products.h"
 #include "kernels/cuda/ops_cuda.h"
@@ -49,33 +49,6 @@ WeightProduct product_of(const ops::LinearArgs& args) {
   p.epilogue.out_stride = args.out.row_stride();
   p.epilogue.out_type = args.out.dtype();
   return p;
-}
-
-// Whether the product makes the norm of its rows too.
-bool run_with_norm(Context& ctx, const ops::LayerNormArgs& norm, const WeightProduct& product) {
-  const auto& backend = static_cast<CudaBackend&>(ctx.backend());
-  if (product.rows > backend.most_normed_rows()) return false;
-  NormProduct p{};
-  p.product = product;
-  p.x = norm.x.raw();
-  p.x_stride = norm.x.row_stride();
-  if (!norm.residual.empty()) {
-    p.residual = norm.residual.raw();
-    p.residual_stride = norm.residual.row_stride();
-  }
-  p.weight = norm.weight.data<float>();
-  p.bias = norm.rms ? nullptr : norm.bias.data<float>();
-  p.eps = norm.eps;
-  p.rms = norm.rms;
-  p.out = norm.out.raw();
-  p.out_stride = norm.out.row_stride();
-  if (!norm.sum.empty()) {
-    p.sum = norm.sum.raw();
-    p.sum_stride = norm.sum.row_stride();
-  }
-  const int tokens = norm_tile_tokens(p, backend.capability(), backend.shared_limit());
-  if (tokens > 0) norm_tiles(p, tokens, stream_of(ctx));
-  return tokens > 0;
 }
 
 void run_tiles(Context& ctx, const WeightProduct& p) {
@@ -130,19 +103,14 @@ void finish_product(const float* sums, int parts, int64_t rows, int64_t n, const
 
 void linear(Context& ctx, const ops::LinearArgs& args) {
   const WeightProduct p = product_of(args);
-  if (args.norm != nullptr) {
-    if (run_with_norm(ctx, *args.norm, p)) return;
-    cuda::layer_norm(ctx, *args.norm);
-  }
+  // (A norm in the product, by each block anew, cost more than its launch on an H100 at any number
+  // of rows.)
+  if (args.norm != nullptr) cuda::layer_norm(ctx, *args.norm);
   const auto at =
       reinterpret_cast<uintptr_t>(p.x) | static_cast<uintptr_t>(p.x_stride) * size_of(p.type);
-  const WeightShape shape{p.rows,
-                          p.n,
-                          p.k,
-                          p.type,
-                          p.quantization,
-                          at % 16 == 0,
-                          static_cast<CudaBackend&>(ctx.backend()).capability()};
+  const auto& backend = static_cast<CudaBackend&>(ctx.backend());
+  const int capability = backend.capability();
+  const WeightShape shape{p.rows, p.n, p.k, p.type, p.quantization, at % 16 == 0, capability};
   switch (weight_path(shape)) {
     case WeightPath::kRows: return weight_rows(p, stream_of(ctx));
     case WeightPath::kTiles: return run_tiles(ctx, p);
@@ -150,6 +118,8 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
     case WeightPath::kProduct: break;
   }
   if (p.quantization != Quantization::kNone) return run_widened(ctx, args, p);
+  if (p.rows <= backend.most_direct_rows(p) && takes_direct_tiles(p, capability))
+    return direct_tiles(p, stream_of(ctx));
   const bool relu = args.activation == Activation::kRelu;
   if (!multiply(ctx, args.x, args.weight->data(), p.k, args.bias, relu, args.out))
     return weight_rows(p, stream_of(ctx));

@@ -1,5 +1,5 @@
 // Products of 16-bit weights on tensor cores whose rows of x are whole in shared memory
-// (norm_tiles.cu, best_tiles.cu): a block of 256 threads has some features and 16, 32 or 64 tokens;
+// (best_tiles.cu): a block of 256 threads has some features and 16, 32 or 64 tokens;
 // weights pass through shared memory in stages of 64 elements of k.
 //
 // A sum adds its elements in the same order whatever the tokens and features of the block.

@@ -73,7 +73,9 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
   Result out;
   const TokenChoice& choice = work.choice;
   const ops::SequenceMemory& memory = sequences_.memory();
-  ops::substitute_ids(ctx_, {step.input_ids, tokens_});
+  const std::optional<int32_t> padding = model_.limits().position_padding;
+  ops::substitute_ids(
+      ctx_, {step.input_ids, tokens_, padding ? step.positions : Tensor(), padding.value_or(-1)});
   if (work.refers_to_pages)
     ops::substitute_pages(ctx_, {step.self_pages.page_indices, memory.pages});
   const Tensor states = model_.decode(step, work.cache);
@@ -205,6 +207,7 @@ DeviceDecoder::Result DeviceDecoder::run(StepPlan& plan, const std::optional<Ste
   rounds.take(there[1]);
   work.landing = there[2];
   if (timed_) flight.begin_ = ctx_.backend().mark();
+  ctx_.backend().expect_rows(step.input_ids.dim(0));
   const Result result = shape ? compute_recorded(step, work, sizes) : compute(step, work, hidden);
   choice.forget_uploads();
   rounds.forget_uploads();

@@ -136,11 +136,20 @@ TEST(CudaSubstituteIds, IsTheCpus) {
     for (int64_t i = 0; i < size; ++i) ids.push_back(static_cast<int32_t>(random.integer(-40, 40)));
     for (int i = 0; i < 40; ++i) earlier.push_back(1000 + i);
     const Tensor want = indices(ids), there = to_device(ctx, want), known = indices(earlier);
-    ops::substitute_ids(cpu, {want, known});
-    ops::substitute_ids(ctx, {there, to_device(ctx, known)});
-    const Tensor got = ctx.on_host(there);
-    for (int64_t i = 0; i < size; ++i)
+    const std::vector<int32_t> places(static_cast<size_t>(size), 7);
+    const Tensor positions = indices(places), positions_there = to_device(ctx, positions);
+    const bool given = random.integer(0, 1) == 1;
+    const int32_t padding = given ? 1003 : -1;
+    ops::substitute_ids(cpu, {want, known, given ? positions : Tensor(), padding});
+    ops::substitute_ids(
+        ctx, {there, to_device(ctx, known), given ? positions_there : Tensor(), padding});
+    const Tensor got = ctx.on_host(there), got_positions = ctx.on_host(positions_there);
+    for (int64_t i = 0; i < size; ++i) {
       EXPECT_EQ(got.data<int32_t>()[i], want.data<int32_t>()[i]) << i;
+      const int32_t expected = given && ids[static_cast<size_t>(i)] == -4 ? -1 : 7;
+      EXPECT_EQ(positions.data<int32_t>()[i], expected) << i;
+      EXPECT_EQ(got_positions.data<int32_t>()[i], expected) << i;
+    }
   }
 }
 

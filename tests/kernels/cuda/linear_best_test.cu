@@ -46,7 +46,9 @@ void expect_same(const Said& got, const Said& want, bool bits) {
     EXPECT_EQ(got.ids.data<int32_t>()[i], want.ids.data<int32_t>()[i]) << "row " << i;
     EXPECT_EQ(got.best.data<int32_t>()[i], got.ids.data<int32_t>()[i]);
     const float value = got.values.data<float>()[i], other = want.values.data<float>()[i];
-    EXPECT_TRUE(!bits || std::memcmp(&value, &other, sizeof(value)) == 0)
+    // (A NaN's sign is the adder's: tensor cores have another than the rest of a GPU.)
+    const bool alike = std::memcmp(&value, &other, sizeof(value)) == 0;
+    EXPECT_TRUE(!bits || alike || (std::isnan(value) && std::isnan(other)))
         << value << ", not " << other;
     const float sum = got.log_sums.data<float>()[i], expected = want.log_sums.data<float>()[i];
     if (std::isfinite(expected)) {
@@ -286,7 +288,7 @@ TEST(CudaLinearBest, HowManyRows) {
     const MatrixView view = testing::view_of(w);
     return ctx.backend().most_best_rows(PackedWeight(ctx, {&view, 1}, dtype));
   };
-  EXPECT_EQ(most(DType::kBF16, nullptr), 64);
+  EXPECT_EQ(most(DType::kBF16, nullptr), 128);
   EXPECT_EQ(most(DType::kF16, "128"), 128);
   EXPECT_EQ(most(DType::kF16, "20"), 20);
   EXPECT_EQ(most(DType::kF16, "5"), 5);

@@ -87,15 +87,93 @@ TEST(CudaLinear, OddSizes) {
   }
 }
 
+// Products of some rows that direct_tiles takes, of all shapes that its blocks have.
+Context direct_context(DType dtype) {
+  setenv("TANDEM_DIRECT_ROWS", "128", 1);
+  Context ctx = testing::cuda_context(dtype);
+  unsetenv("TANDEM_DIRECT_ROWS");
+  return ctx;
+}
+
+TEST(CudaLinear, DirectTiles) {
+  Random random;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Context ctx = direct_context(dtype);
+    for (const int64_t rows : {9, 16, 17, 32, 33, 64, 70, 128}) {
+      const auto in = [&] { return random.pick<int64_t>({8, 24, 40, 72, 256, 264, 1000}); };
+      for (const int64_t out : {1, 16, 33, 130})
+        check(random, ctx,
+              {rows, in(), out, 8, random.integer(0, 2) > 0, random.integer(0, 2) == 0,
+               random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu})});
+    }
+    for (const int64_t rows : {9, 20, 40})  // many features
+      check(random, ctx, {rows, 40, 2050, 8, true, false, Activation::kGelu});
+    check(random, ctx, {35, 8, 16390, 8, false, true, Activation::kNone});
+    for (const int64_t rows : {10, 30, 66})  // long rows
+      check(random, ctx, {rows, 4104, 17, 8, true, false, Activation::kNone});
+  }
+}
+
+TEST(CudaLinear, WhichProductsAreDirect) {
+  const auto rows = [](int64_t n, Activation activation) {
+    Context ctx = testing::cuda_context(DType::kBF16);
+    cuda::WeightProduct p{};
+    p.n = n;
+    p.epilogue.activation = activation;
+    return static_cast<cuda::CudaBackend&>(ctx.backend()).most_direct_rows(p);
+  };
+  EXPECT_EQ(rows(50265, Activation::kNone), 128);
+  EXPECT_EQ(rows(1024, Activation::kNone), 32);
+  EXPECT_EQ(rows(4096, Activation::kGelu), 32);
+  EXPECT_EQ(rows(4096, Activation::kRelu), 0);
+  setenv("TANDEM_DIRECT_ROWS", "7", 1);
+  EXPECT_EQ(rows(4096, Activation::kRelu), 7);
+  for (const char* wrong : {"", "-1", "129", "8x"}) {
+    setenv("TANDEM_DIRECT_ROWS", wrong, 1);
+    EXPECT_THROW(testing::cuda_context(DType::kF16), InputError) << wrong;
+  }
+  unsetenv("TANDEM_DIRECT_ROWS");
+}
+
+TEST(CudaLinear, RowsOfDirectTilesDoNotDependOnOthers) {
+  Random random;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Context ctx = direct_context(dtype);
+    for (const auto& [in, out] :
+         {std::pair<int64_t, int64_t>{136, 72}, {1032, 24}, {4104, 16}, {24, 2064}}) {
+      const Tensor w = rounded(random.matrix(out, in), dtype);
+      const MatrixView view = testing::view_of(w);
+      const PackedWeight packed(ctx, {&view, 1}, dtype);
+      const DeviceMatrix x(ctx, random, rounded(random.matrix(128, in), dtype), dtype, 8);
+      const auto run = [&](int64_t rows) {
+        const DeviceMatrix to(ctx, random, rows, out, dtype, 8);
+        ops::linear(ctx,
+                    {&packed, x.tensor().rows(0, rows), Tensor(), Activation::kNone, to.tensor()});
+        return to.values();
+      };
+      const Tensor all = run(128);
+      for (const int64_t rows : {9, 16, 30, 40, 100})
+        EXPECT_TRUE(testing::same_bits(run(rows), all.rows(0, rows)))
+            << name_of(dtype) << " " << rows << " x " << in << " x " << out;
+    }
+  }
+}
+
 // Launched before the kernels in front of it have ended: weights are asked for before the wait.
 TEST(CudaLinear, DependentLaunches) {
   Random random;
   const char* given = std::getenv("TANDEM_DEPENDENT_LAUNCH");
   const std::string before = given != nullptr ? given : "0";
-  for (const std::string wanted : {"1", "0", before.c_str()}) {
+  for (const std::string wanted : {"1", "0", "few", before.c_str()}) {
     setenv("TANDEM_DEPENDENT_LAUNCH", wanted.c_str(), 1);
     Context ctx = testing::cuda_context(DType::kBF16);
     const bool hopper = static_cast<cuda::CudaBackend&>(ctx.backend()).capability() >= 90;
+    EXPECT_EQ(cuda::stream_of(ctx).overlaps, hopper && wanted == "1");
+    ctx.backend().expect_rows(33);
+    EXPECT_EQ(cuda::stream_of(ctx).overlaps, hopper && wanted == "1");
+    ctx.backend().expect_rows(32);
+    EXPECT_EQ(cuda::stream_of(ctx).overlaps, hopper && wanted != "0");
+    ctx.backend().begin_step();
     EXPECT_EQ(cuda::stream_of(ctx).overlaps, hopper && wanted == "1");
     for (const int64_t rows : {1, 3, 8, 20})
       for (const int64_t out : {2, 7, 72})

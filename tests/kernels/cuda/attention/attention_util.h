@@ -24,8 +24,7 @@ struct AttentionLayout {
   bool any_queries = false;  // of rows: do not tell the kernel how many queries there are
   // Pages of keys before all windows, from multiples of 256 keys on, are at no address.
   bool unseen_nowhere = false;
-  bool f8 = false;    // pages in 8 bits, of keys and values that are (round_to_f8)
-  bool bulk = false;  // asks for bulk copies
+  bool f8 = false;  // pages in 8 bits, of keys and values that are (round_to_f8)
 };
 
 // Runs the problem on the device. What does not belong to it is NaN, and must stay as it is.
@@ -62,9 +61,6 @@ class AttentionRun {
 
   // Results of each sequence. `times`: one call after the other.
   std::vector<Tensor> operator()(int times = 1) { return run(times).out; }
-
-  // Whether the last run was by bulk copies.
-  bool took_bulk_copies() const { return took_bulk_copies_; }
 
   AttentionResults run(int times = 1) {
     const DType type = problem_.dtype;
@@ -122,13 +118,11 @@ class AttentionRun {
       p.v = v.get();
       p.k_stride = p.v_stride = kv_stride_;
     }
-    p.bulk = layout_.bulk;
     for (int i = 0; i < times; ++i) {
       p.work = static_cast<const AttentionWork*>(rows.get());
       p.work_count = static_cast<int32_t>(plan.rows.size());
       p.blocks = blocks_;
       p.most_queries = layout_.any_queries ? kRowsPerBlock : std::max(1, plan.row_queries);
-      took_bulk_copies_ = cuda::takes_bulk_copies(p);
       cuda::attention_rows(p, nullptr);
       p.work = static_cast<const AttentionWork*>(tiles.get());
       p.work_count = static_cast<int32_t>(plan.tiles.size());
@@ -213,7 +207,6 @@ class AttentionRun {
   AttentionLayout layout_;
   int64_t stride_, kv_stride_;
   int32_t blocks_ = 0;  // that take works in turn
-  bool took_bulk_copies_ = false;
   std::vector<AttentionSequence> sequences_;
   std::vector<float> q_, k_, v_, pages_;
   std::vector<int32_t> page_indices_;

@@ -185,31 +185,5 @@ TEST(CudaAttentionWrite, OverChunks) {
   }
 }
 
-// A backend that was made with TANDEM_BULK_COPIES.
-TEST(CudaAttentionWrite, ByBulkCopies) {
-  Random random;
-  const char* given = std::getenv("TANDEM_BULK_COPIES");
-  const std::string before = given != nullptr ? given : "0";
-  for (const std::string wanted : {"1", "0", "yes", before.c_str()})
-    for (const DType dtype : kActivations) {
-      setenv("TANDEM_BULK_COPIES", wanted.c_str(), 1);
-      Context ctx = testing::cuda_context(dtype);
-      const auto& backend = static_cast<cuda::CudaBackend&>(ctx.backend());
-      EXPECT_EQ(backend.bulk_copies(),
-                wanted == "1" &&
-                    cuda::bulk_copies_possible(backend.capability(), backend.shared_limit()));
-      for (const int head_dim : {64, 128})
-        for (const int queries : {1, 4}) {
-          Case c{dtype, dtype, 2, random.pick({1, 2}), head_dim, random.pick({4, 16, 64}), {}};
-          c.hnd = true;
-          c.turned = random.integer(0, 1) == 1;
-          for (const int32_t keys :
-               {4, 16, random.pick({65, 128, 129, 131}), random.pick({257, 385, 512, 514, 516})})
-            c.sequences.push_back({queries, keys});
-          expect_the_same(ctx, random, c);
-        }
-    }
-}
-
 }  // namespace
 }  // namespace tandem
