@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"
 #include "tests/kernels/cuda/device_matrix.h"
