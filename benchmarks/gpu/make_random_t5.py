@@ -61,6 +61,14 @@ def config(size):
             "eos_token_id": 1, "is_encoder_decoder": True, "torch_dtype": "bfloat16"}
 
 
+def tokenizer(size):
+    """A word for each id: the engine wants one, and is given ids."""
+    words = {"<pad>": 0, "</s>": 1, "<unk>": 2, **{f"w{i}": i for i in range(3, SIZES[size][5])}}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
+            "model": {"type": "WordLevel", "vocab": words, "unk_token": "<unk>"}}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=pathlib.Path, required=True)
@@ -71,6 +79,7 @@ def main():
     torch.manual_seed(1)
     made = tensors(args.size, args.device)
     save_file(made, str(args.out / "model.safetensors"), metadata={"format": "pt"})
+    (args.out / "tokenizer.json").write_text(json.dumps(tokenizer(args.size)) + "\n")
     (args.out / "config.json").write_text(json.dumps(config(args.size), indent=1) + "\n")
     print(f"{args.out}: T5 {args.size}, {sum(t.numel() for t in made.values()) / 1e6:.0f} million parameters")
 

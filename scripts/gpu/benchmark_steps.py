@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 
-from check_steps import Failed, NotRun, Step, TooLong, independent, overlapped, setting
+from check_steps import Failed, NotRun, Step, TooLong, independent, setting
 
 # cuBLASLt's products and logits where ours would be (docs/gpu.md).
 library = setting("TANDEM_DIRECT_ROWS", "0")
@@ -234,8 +234,6 @@ def summary(saved, rate):
 STEPS = [
     Step("bench.model", "a random BART-large is written", 60, 10, make_model),
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 75, 30, tandem(BATCHES, REPEAT)),
-    Step("bench.overlapped", "the same with dependent launches, beside without", 60, 20,
-         overlapped(tandem(BATCHES, REPEAT, beside="of plain"))),
     Step("bench.independent", "the same without dependent launches, beside those of few rows", 60, 20,
          independent(tandem(BATCHES, REPEAT, beside="of plain"))),
     Step("bench.heads_apart", "the same with logits of all greedy rows, beside with the choice in the head", 35, 12,

@@ -52,5 +52,7 @@ def kept_for(groups):
 
 
 def limit_of(step, later, left):
-    """Seconds that a step may take of those left: what the later groups need at least stays."""
-    return min(step.limit, left - kept_for(later))
+    """Seconds that a step may take of those left: what the later groups need at least stays, of as many of them as fit behind it."""
+    fitting = [later[:i] for i in range(len(later), -1, -1)]
+    kept = next((kept_for(groups) for groups in fitting if kept_for(groups) + step.least <= left), 0)
+    return min(step.limit, left - kept)
