@@ -13,7 +13,6 @@
 #include "kernels/cuda/host/failure.h"
 #include "kernels/cuda/host/upload_ring.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/linear/linear_best.h"
 #include "kernels/cuda/linear/weight_path.h"
@@ -310,10 +309,6 @@ int CudaBackend::most_best_rows(const PackedWeight& weight) const {
   const int of_tiles =
       best_tile_rows(weight.dtype(), weight.in_features(), capability_, shared_limit_);
   return std::min(most_best_rows_, std::max(kMostRowsAtOnce, of_tiles));
-}
-
-int64_t CudaBackend::most_direct_rows(const WeightProduct& p) const {
-  return most_direct_rows_.value_or(default_direct_rows(p));
 }
 
 int64_t CudaBackend::blocks_at_once(size_t shared, int most) const {

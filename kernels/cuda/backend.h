@@ -18,7 +18,7 @@
 #include "kernels/core/device_backend.h"
 #include "kernels/core/scratch_arena.h"
 #include "kernels/cuda/host/launch_stream.h"
-#include "kernels/cuda/linear/weight_products.h"
+#include "kernels/cuda/linear/direct_tiles.h"
 
 namespace tandem::cuda {
 
@@ -79,7 +79,9 @@ class CudaBackend final : public DeviceBackend {
   int capability() const { return capability_; }
   // The most rows of a product like this that direct_tiles computes, rather than cuBLASLt: as
   // measured, or TANDEM_DIRECT_ROWS at construction.
-  int64_t most_direct_rows(const WeightProduct& p) const;
+  int64_t most_direct_rows(const WeightProduct& p) const {
+    return most_direct_rows_.value_or(default_direct_rows(p));
+  }
   // The most bytes of shared memory of a block.
   size_t shared_limit() const { return shared_limit_; }
   // How many blocks with `shared` bytes run at once, up to `most` on a multiprocessor.
