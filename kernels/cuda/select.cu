@@ -1,5 +1,7 @@
 // From logits to the best tokens, without a row of logits leaving the device: log of the sum of
 // exponentials, processors (single entries changed), the k largest. A block for each row.
+#include <type_traits>
+
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/cuda/row_best.cuh"
@@ -7,10 +9,14 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+// Of a block: of a vocabulary, and of fewer entries.
+constexpr int kManyThreads = 1024, kFewThreads = 256;
+constexpr int64_t kFewEntries = 8192;
+template <int kThreads>
 constexpr int kWarps = kThreads / kWarpSize;
 
 // A thread's entries of a row are i = thread, thread + kThreads, ...: the best of those at `i`.
+template <int kThreads>
 __device__ __forceinline__ void take_best(const float (&x)[kAhead], int i, int size, Best& mine) {
 #pragma unroll
   for (int j = 0; j < kAhead; ++j) {
@@ -20,7 +26,7 @@ __device__ __forceinline__ void take_best(const float (&x)[kAhead], int i, int s
 }
 // use(x, i) of all of a thread's entries, kAhead of them at a time, the next of which are under
 // way.
-template <class Use>
+template <int kThreads, class Use>
 __device__ __forceinline__ void for_entries(const float* row, int size, const Use& use) {
   constexpr int kRound = kAhead * kThreads;
   int i = static_cast<int>(threadIdx.x);
@@ -35,13 +41,15 @@ __device__ __forceinline__ void for_entries(const float* row, int size, const Us
   }
 }
 // Of all of them.
+template <int kThreads>
 __device__ __forceinline__ Best thread_best(const float* row, int size) {
   Best mine = nothing();
-  for_entries(row, size, [&](const float(&x)[kAhead], int i) { take_best(x, i, size, mine); });
+  for_entries<kThreads>(
+      row, size, [&](const float(&x)[kAhead], int i) { take_best<kThreads>(x, i, size, mine); });
   return mine;
 }
 // By a warp, of the entries of thread `owner` that `counts`.
-template <class Counts>
+template <int kThreads, class Counts>
 __device__ __forceinline__ Best best_of(int owner, const float* row, int size,
                                         const Counts& counts) {
   Best best = nothing();
@@ -77,22 +85,22 @@ __device__ __forceinline__ Peak warp_peak(Peak p) {
   return p;
 }
 // `mine`: the best of the thread's entries, found on the way.
+template <int kThreads>
 __device__ double row_log_sum(const float* row, int size, Best& mine) {
-  __shared__ Peak parts[kWarps];
+  __shared__ Peak parts[kWarps<kThreads>];
   __shared__ double result;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   Peak p = {minus_infinity(), 0.0, false};
-  for_entries(row, size, [&](const float(&x)[kAhead], int i) {
+  for_entries<kThreads>(row, size, [&](const float(&x)[kAhead], int i) {
     take(p, x);
-    take_best(x, i, size, mine);
+    take_best<kThreads>(x, i, size, mine);
   });
   p = warp_peak(p);
   if (lane == 0) parts[warp] = p;
   __syncthreads();
-  static_assert(kWarps == kWarpSize);
   if (warp == 0) {
-    p = warp_peak(parts[lane]);
+    p = warp_peak(lane < kWarps<kThreads> ? parts[lane] : Peak{minus_infinity(), 0.0, false});
     if (lane == 0) result = log_sum_of(p);
   }
   __syncthreads();
@@ -126,14 +134,16 @@ struct SelectParams {
 };
 
 // Which threads have entries that were changed.
+template <int kThreads>
 struct Changed {
   bool threads[kThreads];
   __device__ void add(int32_t id) { threads[id % kThreads] = true; }
 };
 
 // Once for each distinct token of the sequence, by the thread that has its first place.
+template <int kThreads>
 __device__ void penalise(const SelectParams& p, const ops::RowHistory& h, float* row,
-                         Changed& changed) {
+                         Changed<kThreads>& changed) {
   const bool counts = h.presence != 0 || h.frequency != 0;
   if (h.repetition == 1.0f && !counts) return;
   const int32_t* tokens = p.tokens + h.place * p.tokens_stride;
@@ -158,8 +168,9 @@ __device__ void penalise(const SelectParams& p, const ops::RowHistory& h, float*
 }
 
 // What would complete an n-gram of the sequence for the second time: a thread for each place in it.
+template <int kThreads>
 __device__ void mask_ngrams(const SelectParams& p, const ops::RowHistory& h, float* row,
-                            Changed& changed) {
+                            Changed<kThreads>& changed) {
   const int32_t before = h.ngram_size - 1;
   if (before < 0 || h.length < before) return;
   const int32_t* tokens = p.tokens + h.place * p.tokens_stride;
@@ -175,8 +186,9 @@ __device__ void mask_ngrams(const SelectParams& p, const ops::RowHistory& h, flo
 }
 
 // One thread for all edits of an entry.
+template <int kThreads>
 __device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, int32_t end,
-                            Changed& changed) {
+                            Changed<kThreads>& changed) {
   for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads) {
     const int32_t id = p.edits[3 * e];
     if (e > begin && p.edits[3 * (e - 1)] == id) continue;  // another thread's
@@ -191,7 +203,9 @@ __device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, in
 
 // Processors of a row: the whole row if its flags say so, then the listed entries and what the
 // sequence's tokens say (RowHistory).
-__device__ void process_row(const SelectParams& p, float* row, double log_sum, Changed& changed) {
+template <int kThreads>
+__device__ void process_row(const SelectParams& p, float* row, double log_sum,
+                            Changed<kThreads>& changed) {
   const int32_t flags = p.flags[blockIdx.x];
   const int32_t begin = p.edit_indptr[blockIdx.x], end = p.edit_indptr[blockIdx.x + 1];
   for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads)
@@ -221,18 +235,20 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum, C
 }
 
 // The best of each thread's entries, where some of its warp's were changed behind the first look.
-__device__ __forceinline__ void look_again(const float* row, int size, const Changed& changed,
-                                           Best& mine) {
+template <int kThreads>
+__device__ __forceinline__ void look_again(const float* row, int size,
+                                           const Changed<kThreads>& changed, Best& mine) {
   constexpr int kFew = 4;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarpSize;
   unsigned lanes = __ballot_sync(kFullWarp, changed.threads[thread]);
   if (__popc(lanes) > kFew) {
-    mine = thread_best(row, size);
+    mine = thread_best<kThreads>(row, size);
     return;
   }
   for (; lanes != 0; lanes &= lanes - 1) {
     const int owner = __ffs(static_cast<int>(lanes)) - 1;
-    const Best best = best_of(thread - lane + owner, row, size, [](const Best&) { return true; });
+    const Best best =
+        best_of<kThreads>(thread - lane + owner, row, size, [](const Best&) { return true; });
     if (lane == owner) mine = best;
   }
 }
@@ -241,17 +257,18 @@ __device__ __forceinline__ void look_again(const float* row, int size, const Cha
 // and its owner's warp looks for the owner's next one: those that are worse than the chosen one, as
 // all others of that thread are. Where nothing changes in a row, and of it one entry is chosen, it
 // is read once.
-__global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads, kManyThreads / kThreads) select_kernel(SelectParams p) {
   wait_for_earlier_kernels();
-  __shared__ Best warps[kWarps];
+  __shared__ Best warps[kWarps<kThreads>];
   __shared__ Best chosen;
-  __shared__ Changed changed;
+  __shared__ Changed<kThreads> changed;
   float* row = p.logits + blockIdx.x * p.stride;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % kWarpSize, warp = thread / kWarpSize;
   changed.threads[thread] = false;
   Best mine = nothing();
-  const double log_sum = row_log_sum(row, p.size, mine);
+  const double log_sum = row_log_sum<kThreads>(row, p.size, mine);
   if (thread == 0) p.log_sums[blockIdx.x] = static_cast<float>(log_sum);
   process_row(p, row, log_sum, changed);
   look_again(row, p.size, changed, mine);
@@ -260,7 +277,7 @@ __global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
     if (lane == 0) warps[warp] = of_warp;
     __syncthreads();
     if (warp == 0) {
-      const Best of_block = warp_best(lane < kWarps ? warps[lane] : nothing());
+      const Best of_block = warp_best(lane < kWarps<kThreads> ? warps[lane] : nothing());
       if (lane == 0) {
         chosen = of_block;
         p.ids[blockIdx.x * p.k + n] = of_block.id;
@@ -273,17 +290,18 @@ __global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
     const int owner = chosen.id % kThreads;
     if (owner / kWarpSize != warp) continue;
     const Best next =
-        best_of(owner, row, p.size, [&](const Best& one) { return better(chosen, one); });
+        best_of<kThreads>(owner, row, p.size, [&](const Best& one) { return better(chosen, one); });
     if (lane == owner % kWarpSize) mine = next;
   }
 }
 
 // A block for each row.
+template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     rank_kernel(const float* logits, int64_t stride, int32_t size, const int32_t* rows,
                 const int32_t* chosen, float* values, int32_t* ranks) {
   wait_for_earlier_kernels();
-  __shared__ int32_t counts[kWarps];
+  __shared__ int32_t counts[kWarps<kThreads>];
   const float* row = logits + blockIdx.x * stride;
   const float own = row[chosen[rows[blockIdx.x]]];
   const int thread = static_cast<int>(threadIdx.x);
@@ -294,9 +312,16 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   if (thread != 0) return;
   int32_t rank = 1;
-  for (int w = 0; w < kWarps; ++w) rank += counts[w];
+  for (int w = 0; w < kWarps<kThreads>; ++w) rank += counts[w];
   values[blockIdx.x] = own;
   ranks[blockIdx.x] = rank;
+}
+
+// launch(threads): with as many as rows of so many entries are worth.
+template <class Launch>
+void with_threads(int64_t size, const Launch& launch) {
+  if (size <= kFewEntries) return launch(std::integral_constant<int, kFewThreads>());
+  launch(std::integral_constant<int, kManyThreads>());
 }
 
 }  // namespace
@@ -320,16 +345,23 @@ void select(Context& ctx, const ops::SelectArgs& args) {
     p.tokens = args.tokens.data<int32_t>();
     p.tokens_stride = args.tokens.row_stride();
   }
-  TANDEM_LAUNCH(select_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
-                stream_of(ctx), p);
+  with_threads(p.size, [&](auto threads) {
+    constexpr int kThreads = decltype(threads)::value;
+    TANDEM_LAUNCH(select_kernel<kThreads>, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
+                  stream_of(ctx), p);
+  });
   after_launch("select");
 }
 
 void rank_tokens(Context& ctx, const ops::RankTokensArgs& args) {
-  TANDEM_LAUNCH(rank_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0, stream_of(ctx),
-                args.logits.data<float>(), args.logits.row_stride(),
-                static_cast<int32_t>(args.logits.dim(1)), args.rows.data<int32_t>(),
-                args.chosen.data<int32_t>(), args.values.data<float>(), args.ranks.data<int32_t>());
+  with_threads(args.logits.dim(1), [&](auto threads) {
+    constexpr int kThreads = decltype(threads)::value;
+    TANDEM_LAUNCH(rank_kernel<kThreads>, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
+                  stream_of(ctx), args.logits.data<float>(), args.logits.row_stride(),
+                  static_cast<int32_t>(args.logits.dim(1)), args.rows.data<int32_t>(),
+                  args.chosen.data<int32_t>(), args.values.data<float>(),
+                  args.ranks.data<int32_t>());
+  });
   after_launch("rank_tokens");
 }
 

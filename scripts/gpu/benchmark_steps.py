@@ -37,14 +37,21 @@ def make_model(run):
     return {"model": folder.name, "MB": round((folder / "model.safetensors").stat().st_size / 1e6)}
 
 
+def python_says(program):
+    """Whether it prints True, and its imports are there."""
+    return "True" in subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+
+
 def model_t5(run):
     """A random FLAN-T5-XL, made where it is measured."""
     size = "xl" if run.gpu else "tiny"
     folder = run.kept / f"t5-{size}"
     if not (folder / "made").exists():
+        if not python_says("import torch, safetensors; print(True)"):
+            raise NotRun("python3 has no PyTorch and safetensors")
         status, _ = run.call([sys.executable, run.pack / "scripts/make_random_t5.py", "--out", folder, "--size", size], ours=False)
         if status != 0:
-            raise NotRun("python3 has no PyTorch")
+            raise Failed(f"make_random_t5.py: status {status}")
         (folder / "made").touch()
     return folder
 
@@ -94,7 +101,8 @@ def with_roofline(rows, roofline):
 
 
 def tandem(batches, repeat, *arguments, beside=None, of=None):
-    """of: another model than the random BART. beside: these rates are given as parts of those of the same work without the arguments, under this name."""
+    """of: another model than the random BART. beside: these rates are given as parts of those of the same work without the
+    arguments, under this name."""
     def body(run):
         small = [] if run.gpu else SMALL
         command = [run.pack / "bin/bench_gpu", "--model", (of or model)(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
@@ -145,8 +153,7 @@ def all_reduce(run):
 
 def torch(run):
     run.need_gpu()
-    probe = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.is_available())"], capture_output=True, text=True)
-    if "True" not in probe.stdout:
+    if not python_says("import torch; print(torch.cuda.is_available())"):
         raise NotRun("python3 has no PyTorch that sees the GPU")
     command = [sys.executable, run.pack / "scripts/compare_torch.py", "--batch", BATCHES, "--seconds", f"{run.left() - 10:.0f}"]
     # (Compiling for a batch size may take a minute: what was measured before stays.)

@@ -5,7 +5,7 @@ import json
 import re
 
 from benchmark_steps import SMALL, ended, measure, model
-from check_steps import Failed, NotRun, Step, setting
+from check_steps import Failed, NotRun, Step
 
 TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
         "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
@@ -15,8 +15,6 @@ OF_A_LAYER = {("product", "qkv"): 1, ("product", "out"): 3, ("product", "fc1"): 
 OF_A_STEP = {("product", "head"): 1, ("select", "greedy"): 1}
 BEST = ("product", "head, best")
 LAYERS = 12
-# Heads of all numbers of rows, with logits and without.
-both_heads = setting("TANDEM_HEAD_BEST_ROWS", "128")
 
 
 def bench_ops(run, *parts):
@@ -129,10 +127,10 @@ def profiled(run):
 
 STEPS = [
     Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
-    Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, both_heads(table("products"))),
+    Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, table("products")),
     Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
     Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,
-         both_heads(table("products", "others", "--dependent", "--batch", "1,8,32,128"))),
+         table("products", "others", "--dependent", "--batch", "1,8,32,128")),
     Step("ops.profiled", "ncu: the kernels of one step at batch 1 and 128", 90, 25, profiled),
 ]

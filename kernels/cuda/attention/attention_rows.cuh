@@ -80,7 +80,7 @@ constexpr int kBlocks = kOneBatch<V, kQueries>           ? 3
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int item) {
   using Type = typename V::Type;
-  constexpr int kDepth = kQueries == 1 && V::kOneVector && !kOneBatch<V, kQueries> ? 2 : 1;
+  constexpr int kDepth = kQueries == 1 && V::kOneVector && V::Bias::kOptions ? 2 : 1;
   __shared__ WarpSums<V::kDim, kQueries> shared;
   __shared__ Queries<Type, V::kDim, kQueries> queries;
   __shared__ int32_t pages[kKeysPerChunk + 1];

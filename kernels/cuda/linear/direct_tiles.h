@@ -9,8 +9,9 @@ namespace tandem::cuda {
 
 constexpr int64_t kMostDirectRows = 128;
 
-// Up to how many rows it is ahead of cuBLASLt, as an H100 has shown (docs/gpu.md): of a vocabulary
-// all; of narrow products, and those whose activation would be a kernel of its own, a few.
+// The most rows for which it is ahead of cuBLASLt, measured on an H100 (docs/gpu.md). A vocabulary
+// is multiplied here at any number of rows that it takes. Others are at a few rows: narrow
+// products, and those with an activation that cuBLASLt leaves to another kernel.
 constexpr int64_t default_direct_rows(const WeightProduct& p) {
   constexpr int64_t kVocabulary = 16384, kNarrow = 2048;
   if (p.n >= kVocabulary) return kMostDirectRows;

@@ -34,6 +34,7 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool re
     : ctx_(ctx),
       model_(model),
       record_(record),
+      padding_(model.limits().position_padding),
       room_{block_size, model.limits().decoder_positions.value_or(0),
             model.limits().encoder_positions.value_or(0)},
       sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {
@@ -73,9 +74,8 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
   Result out;
   const TokenChoice& choice = work.choice;
   const ops::SequenceMemory& memory = sequences_.memory();
-  const std::optional<int32_t> padding = model_.limits().position_padding;
   ops::substitute_ids(
-      ctx_, {step.input_ids, tokens_, padding ? step.positions : Tensor(), padding.value_or(-1)});
+      ctx_, {step.input_ids, tokens_, padding_ ? step.positions : Tensor(), padding_.value_or(-1)});
   if (work.refers_to_pages)
     ops::substitute_pages(ctx_, {step.self_pages.page_indices, memory.pages});
   const Tensor states = model_.decode(step, work.cache);

@@ -118,6 +118,7 @@ class DeviceDecoder {
   Context& ctx_;
   Model& model_;
   bool record_;
+  const std::optional<int32_t> padding_;  // ModelLimits::position_padding
   StepRoom room_;
   DeviceSequences sequences_;
   std::map<std::vector<int32_t>, Recording> recordings_;
