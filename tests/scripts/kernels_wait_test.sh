@@ -1,6 +1,7 @@
 #!/bin/sh
 # The first thing that a CUDA kernel does is to wait for earlier kernels (kernels/cuda/launch.cuh): before it, memory that those
-# write may not be touched. Prefetches of constants, and sums of indices for them, are allowed in front of it.
+# write may not be touched. In front of it are allowed: prefetches of constants, loads of weights (`load_weights()` reads nothing
+# else), sums of indices for them, and variables that have no value yet.
 # Exit status 77: python3 is missing.
 set -eu
 repository=$1
@@ -28,7 +29,10 @@ def kernels(text):
 
 def is_allowed(statement):
     index = r"const(?:expr)? (int|int64_t) \w+ = ((?!->)[^\[\]])*"
-    return re.fullmatch(rf"{index}|(if \(early[^;]*\) )?prefetch\w*(<\w+>)?\([^;]*\)", statement) is not None
+    prefetch = r"(if \(early[^;]*\) )?prefetch\w*(<\w+>)?\([^;]*\)"
+    weights = r"\w+\.load_weights\([^;]*\)"
+    variables = r"\w+(<[\w, ]+>)?( \w+,)* \w+"
+    return re.fullmatch(f"{index}|{prefetch}|{weights}|{variables}", statement) is not None
 
 
 def wrong(text):
@@ -46,6 +50,10 @@ GOOD = "__global__ void f(int* x) {\n  const int i = static_cast<int>(threadIdx.
 assert not list(wrong(GOOD))
 assert list(wrong(GOOD.replace("  wait_for_earlier_kernels();\n", ""))) == ["f does not wait"]
 assert list(wrong(GOOD.replace("static_cast<int>(threadIdx.x)", "x[0]"))) == ["f, before it waits: const int i = x[0]"]
+for good in "held.load_weights(p, 0, i)", "Chunk<T, S> now, next":
+    assert is_allowed(good), good
+for bad in "held.load_rows(p, 0, i)", "int now = x[0]", "x[i] = 1", "Chunk<T, S> now(x[0])", "f(x)":
+    assert not is_allowed(bad), bad
 
 seen, errors = 0, []
 for file in sorted(pathlib.Path(sys.argv[1]).rglob("*.cu*")):
