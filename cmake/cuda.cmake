@@ -9,6 +9,8 @@ endif()
 set(TANDEM_CUDA_ARCHITECTURES "" CACHE STRING
     "GPUs to compile for: empty (this machine's, or 90a where it has none), all, or a list such as 80-real;90a-real")
 
+option(TANDEM_CUDA_CHECK "Compile kernels only to see that they compile: two fifths of the time, hardly optimised, no tests for a GPU" OFF)
+
 set(TANDEM_CUDA_FOUND FALSE)
 if(NOT TANDEM_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
@@ -50,6 +52,9 @@ if(TANDEM_CUDA_FOUND)
   endif()
   list(JOIN cuda_architectures " " architectures_say)
   message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION} in ${CUDAToolkit_BIN_DIR}, for ${architectures_say}; ${nccl_says}")
+  if(TANDEM_CUDA_CHECK)
+    message(STATUS "CUDA: TANDEM_CUDA_CHECK is ON: kernels are compiled to see that they compile, not to be used")
+  endif()
 elseif(TANDEM_CUDA STREQUAL "OFF")
   message(STATUS "CUDA: not looked for (TANDEM_CUDA=OFF)")
 else()

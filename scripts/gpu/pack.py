@@ -81,11 +81,16 @@ def add_libraries(folder):
     return theirs
 
 
+def cached(build, name):
+    """A value of the build folder's CMakeCache.txt; "" where it has none."""
+    cache = build / "CMakeCache.txt"
+    found = re.search(rf"^{name}:\w+=(.*)$", cache.read_text(), re.M) if cache.exists() else None
+    return found[1] if found else ""
+
+
 def architectures(build):
     """What the kernels were compiled for, where the build folder was told; else this machine's own, or 90a."""
-    cache = build / "CMakeCache.txt"
-    found = re.search(r"^TANDEM_CUDA_ARCHITECTURES:\w+=(.*)$", cache.read_text(), re.M) if cache.exists() else None
-    return [a for a in found[1].split(";") if a] if found else []
+    return [a for a in cached(build, "TANDEM_CUDA_ARCHITECTURES").split(";") if a]
 
 
 def strip(folder):
@@ -105,6 +110,9 @@ def fill(folder, args):
     programs = PROGRAMS + (OF_SEVERAL if args.several_gpus else [])
     if not (binaries / PLUGIN).exists():
         die(f"{binaries} has no {PLUGIN}: build with a CUDA toolkit (targets: tandem_cuda {' '.join(programs)})")
+    if cached(args.build, "TANDEM_CUDA_CHECK") == "ON":
+        die(f"the kernels of {args.build} are hardly optimised (scripts/test builds them so where no GPU is): configure with "
+            "-DTANDEM_CUDA_CHECK=OFF and build again")
     missing = [p for p in programs if not (binaries / p).exists()]
     if missing:
         die(f"not built: {' '.join(missing)}")
