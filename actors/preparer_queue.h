@@ -1,6 +1,5 @@
-// Requests that wait to be tokenised, or their sound to be read: one queue for all preparers of a
-// kind, each of which takes the next one when it is free, so that a long text holds up nothing but
-// its own preparer.
+// Requests that wait for a tokenizer or for their sound to be read. All preparers of a kind share
+// one queue. A free preparer takes the next request, so a long text occupies only its own preparer.
 #pragma once
 
 #include <algorithm>

@@ -19,9 +19,9 @@ struct WorkerProcessOptions {
   std::string crash_record;     // file that says how this process died; "": none
 };
 
-// Serves as that rank until the supervisor stops it (returns, true if it may join once more) or is
-// lost (the process exits a second later, with status 75: there is nobody left to work for). Throws
-// InputError if the supervisor cannot be reached.
+// Serves as that rank until the supervisor stops it; returns true if it may join once more. If the
+// supervisor is lost, the process exits a second later with status 75. Throws InputError if the
+// supervisor cannot be reached.
 bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Worker> worker);
 
 // Who this process is, to a supervisor.

@@ -1,10 +1,11 @@
-// Mutual TLS for CAF: publishes actors and connects to them. It stands in for CAF's own OpenSSL
-// module, which in 0.17 lets peers that never finish a handshake stay for ever, spins while they
-// do, lets one peer's TLS error break another's connection, and reads files for each connection.
+// Mutual TLS for CAF: publishes actors and connects to them. It replaces the OpenSSL module of CAF
+// 0.17. There, a peer that never finishes its handshake stays for ever, and the loop spins
+// meanwhile. One peer's TLS error can break another's connection. Each connection reads the files
+// anew.
 //
-// Here a connection has `kHandshakeTimeout` to pass the handshake and send a first header; not
-// more than `kMaxHandshakes` are under way at a time (the oldest gives way); a message larger than
-// `kMaxMessage` ends its connection before anything is allocated for it.
+// Here a connection has `kHandshakeTimeout` to finish the handshake and send a first header. At
+// most `kMaxHandshakes` are under way at a time; the oldest gives way. A message larger than
+// `kMaxMessage` ends its connection before memory is allocated for it.
 #pragma once
 
 #include <caf/all.hpp>
@@ -41,8 +42,8 @@ class TlsModule : public caf::actor_system::module {
 // The actor that publishes and connects, for those who must not block: CAF's interface. A
 // connection attempt ends within about twice kHandshakeTimeout.
 caf::io::middleman_actor network_actor(caf::actor_system& system);
-// Such an attempt is to be made again: CAF 0.17 gives up those that are under way at the moment
-// when it looks for silent peers, however young (they have no "last seen" yet).
+// Whether to repeat such an attempt. When CAF 0.17 looks for silent peers it gives up all attempts
+// under way, however young: they have no "last seen" yet.
 bool is_spurious(const caf::error& error);
 
 // Somebody else listens there.

@@ -1,6 +1,6 @@
-// What the system may refuse to a process: threads, memory, descriptors. To want one of them is the
-// user's to mend: it is told in one line that names the limit, and ends the process with a status
-// of its own, whichever thread finds out.
+// Limits of the system on a process: threads, memory, descriptors. Only the user can raise them.
+// Whichever thread meets one, the process prints one line that names the limit and exits with a
+// status of its own.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ void install_terminate_handler();
 void raise_file_limit();
 // How many it may open now.
 size_t file_limit();
-// Makes the best of limits that are low: gives threads a stack that is enough (ulimit -s), spares
-// address space where that is limited (ulimit -v), lets a file that may not grow (ulimit -f) be an
-// error and no signal. To be called before any other thread is made.
+// Adapts to low limits. Threads get a sufficient stack (ulimit -s). Limited address space is used
+// sparingly (ulimit -v). A file at its limit (ulimit -f) gives an error, not a signal. Call it
+// before the first thread starts.
 void adapt_to_limits();
 // Throws WantOfResources if so many more threads cannot run, or so many more files cannot be
 // open, at one time. Libraries that find that out themselves abort or hang.

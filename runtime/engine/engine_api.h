@@ -1,7 +1,7 @@
 // An engine as its users see it: requests in, chunks out. The only face of an engine: the command
-// line, the HTTP server and bindings know this alone. There are three: LocalEngine (one rank in
-// this process, no actors), actors::InProcessEngine (a cluster's), launcher::RemoteEngine (a
-// server's, over the client library).
+// line, the HTTP server and bindings know this alone. LocalEngine is one rank in this process,
+// without actors. actors::InProcessEngine is a cluster. launcher::RemoteEngine is a server, over
+// the client library.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ class EngineApi {
   virtual void submit(Request request, OnChunk on_chunk) = 0;
   // Its last chunk is an error of type "cancelled", unless another came before. Any thread.
   virtual void cancel(const std::string& id) = 0;
-  // While the engine is full: what it answers whoever comes, whatever is asked, so that this need
-  // not be read. Each call counts as a request that was refused. Any thread; never waits.
+  // While the engine is full: its answer to any request, so the request need not be read. Each call
+  // counts as a request that was refused. Any thread; never waits.
   virtual std::optional<proto::Error> refuse_unread() { return std::nullopt; }
   // At most a few tenths of a second old. Any thread; never waits.
   virtual EngineStatus status() = 0;

@@ -1,6 +1,6 @@
-// The stages of a step that are the same on every device, in the order in which a runner calls
-// them, and what a rank keeps between steps: the model, its memory, the table of groups, the draft
-// model. Synchronous; one thread.
+// The stages of a step that all devices share, in a runner's order. Also the state of a rank
+// between steps: the model, its memory, the table of groups, the draft model. Synchronous; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -78,9 +78,9 @@ class StepStages {
 
   // Message: applies it to the table. Throws std::runtime_error naming the field that is wrong.
   ModelStep take_message(const proto::StepInput& input);
-  // Block copies, drafts, batch: swaps out, swaps in and copies; has the draft model make what the
-  // message asks for; then the flat arrays of the step, its output's entries and its sampled rows.
-  // Says in `span` what the step does.
+  // Block copies, drafts, batch. Swaps out, swaps in and copies blocks. Has the draft model make
+  // the drafts that the message asks for. Then builds the step's flat arrays, its output's entries
+  // and its sampled rows. Describes the step in `span`.
   void prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span);
   // Encoder: hidden states [tokens, d_model] of all sources. Writes the cross-attention cache, the
   // draft model's too.

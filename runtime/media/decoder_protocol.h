@@ -21,9 +21,9 @@ struct Job {
 };
 static_assert(sizeof(Job) == 32);
 
-// decoder → tandem: frames, a header and so many bytes. First one kHello. For a job: kSamples, in
-// order, or one kImage and then kPixels; then kWarning; kDone or kError ends it. kDone of a sound
-// has its length: seconds (double) by the file's own samples and rates.
+// decoder → tandem: frames, a header and so many bytes. First one kHello. A job's frames: kSamples,
+// in order, or one kImage and then kPixels. kWarning may follow. kDone or kError is the last. kDone
+// of a sound has its length in seconds (double), by the file's own samples and rates.
 enum class FrameKind : uint32_t { kHello, kSamples, kImage, kPixels, kWarning, kDone, kError };
 struct FrameHeader {
   FrameKind kind = FrameKind::kDone;

@@ -4,11 +4,11 @@
 // the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
 // the encoder's. The encoder's object may have "global_attention": [positions], or, of models that
 // read images, be {"multi_modal_data": {"image": …}} with an empty "prompt" or none. A pair may
-// have a "target": P too, which is to be scored instead of generating anything, up to an end token
-// ("append_eos": false: without one). Or the encoder's output is all that is wanted:
-// {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}; or what the model's
-// head makes of the source: {"encoder_prompt": P, "task": "classify" or "answer"}, where P may be
-// {"prompt": string, "text_pair": string, "truncation": "longest_first" or "only_first"}.
+// have a "target": P, which is scored; nothing is generated. The score includes an end token unless
+// "append_eos" is false. {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize":
+// bool} asks for the encoder's output. {"encoder_prompt": P, "task": "classify" or "answer"} asks
+// for the head's output; its P may be {"prompt": string, "text_pair": string, "truncation":
+// "longest_first" or "only_first"}.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@ namespace tandem {
 // How a text is cut. kAuto: not at all where it fits the model, else into sentences.
 enum class Split { kNone, kAuto, kSentences, kParagraphs };
 
-// What becomes of the answers. kJoin: one behind another, with the white space that stood between
-// the parts. kSummary: they are the text of one more request, until there is one answer.
+// How answers are merged. kJoin: one behind another, with the white space between the parts.
+// kSummary: they are the text of one more request, until there is one answer.
 enum class Merge { kJoin, kSummary };
 
 // Whether the model takes a text as a whole.
@@ -31,8 +31,8 @@ struct SplitDocument {
 };
 
 // The parts of a text for kSentences or kParagraphs (a paragraph is a line). A paragraph that does
-// not fit is cut into its sentences, a sentence that does not fit where a line may be broken, or
-// else between characters. The parts with the white space around them are the text, byte for byte.
+// not fit is cut into sentences. A sentence that does not fit is cut at a possible line break, else
+// between characters. The parts with the white space around them are the text, byte for byte.
 // `language` as for sentences_of().
 SplitDocument split_document(std::string_view text, Split split, const std::string& language,
                              const FitsModel& fits);

@@ -22,10 +22,10 @@ struct PreparedDocument {
   std::function<std::vector<std::string>(const std::string& text)> chunks = {};
 };
 
-// Absent: the request is computed as it is. That is so without `split`, or with "none"; and with
-// "auto" where the text fits the model, is blank, or belongs together with something else in the
-// request (a decoder prompt, a target, pooling, a truncation). With "sentences" or "paragraphs" the
-// latter is an InputError that names the field. tokenizer and resolver outlive the plan.
+// Absent: the request is computed as it is. That is so without `split` and with "none". With "auto"
+// it is so if the text fits the model, is blank, or comes with a decoder prompt, a target, pooling
+// or a truncation. With "sentences" or "paragraphs" these four are an InputError that names the
+// field. tokenizer and resolver outlive the plan.
 std::optional<PreparedDocument> plan_document(const proto::Prompt& prompt,
                                               const proto::GenerationOptions& options,
                                               const Tokenizer& tokenizer,

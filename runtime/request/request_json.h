@@ -31,9 +31,9 @@ struct JsonRequest {
 JsonRequest request_from_json(const nlohmann::json& line,
                               const nlohmann::json& defaults = nlohmann::json::object(),
                               ReadFile read_file = nullptr);
-// A line of `tandem score`: as above, with "target": P and "append_eos" beside (or in) the prompt;
-// "encoder_prompt" and "decoder_prompt" may stand there too, instead of "prompt". append_eos: where
-// the line does not say.
+// A line of `tandem score`: as above, with "target": P and "append_eos" beside or in the prompt.
+// "encoder_prompt" and "decoder_prompt" may replace "prompt". append_eos: the default for lines
+// without it.
 JsonRequest score_request_from_json(const nlohmann::json& line,
                                     const nlohmann::json& defaults = nlohmann::json::object(),
                                     bool append_eos = true, ReadFile read_file = nullptr);

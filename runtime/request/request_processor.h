@@ -39,9 +39,9 @@ class RequestProcessor {
   // The config's model and seed.
   explicit RequestProcessor(const proto::EngineConfig& config);
 
-  // Validates, tokenises, truncates, resolves. Sound is decoded, which takes seconds for an hour of
-  // it: into a transcription, or into frames where the decoder has a prompt of the request's own,
-  // or the encoder's output is all that is wanted. Throws InputError naming the field.
+  // Validates, tokenizes, truncates, resolves. Decodes sound, which takes seconds for an hour of
+  // it. Sound becomes a transcription; it becomes frames if the request has a decoder prompt or
+  // asks for the encoder's output only. Throws InputError naming the field.
   PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& options);
   // The same of sound that is not in the prompt: a file of this host, a body of HTTP. The prompt's
   // sound has no bytes.

@@ -10,10 +10,9 @@
 
 namespace tandem {
 
-// One token for one sequence (params.seed is set by whoever made the request if it has none), and
-// its log-probabilities from the raw logits (with processed_logprobs its own is that among what it
-// was chosen from). `logits` is overwritten.
-// For a beam its candidates instead.
+// One token for one sequence; for a beam, its candidates. params.seed must be set.
+// Log-probabilities come from the raw logits; with processed_logprobs, the token's own comes from
+// the processed ones. `logits` is overwritten.
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits);
 
 // Whether sample() looks at more than the best logit and their log-sum.

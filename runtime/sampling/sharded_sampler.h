@@ -11,11 +11,11 @@
 
 namespace tandem {
 
-// One token for each row, the same on all ranks and the one that sample() (sampler.h) chooses from
-// the whole row; log-probabilities agree to rounding. Only rows that need it travel, to one rank: a
-// greedy row without processors costs a few bytes per rank. seq_id is left to the caller, and lists
-// of log-probabilities and beams' candidates are in rank 0's result only. `shard`: [rows, this
-// rank's ids], contiguous.
+// One token for each row, the same on all ranks: the token that sample() (sampler.h) chooses from
+// the whole row. Log-probabilities agree to rounding. Only rows that need it travel, to one rank; a
+// greedy row without processors costs a few bytes per rank. The caller sets seq_id. Only rank 0's
+// result has lists of log-probabilities and candidates of beams. `shard`: [rows, this rank's ids],
+// contiguous.
 std::vector<proto::SequenceOutput> sample_sharded(Context& ctx, Communicator& comm,
                                                   std::span<const SamplerSequence> rows,
                                                   const Tensor& shard, int64_t vocabulary);

@@ -8,10 +8,10 @@
 
 namespace tandem {
 
-// Masks in `row`, the processed logits (or their log-probabilities) of the token behind `output`:
-// the token that says there are no times; what breaks pairs of times, which stand at the end and
-// the beginning of texts; times before the last one; at first, all but early times. Where the times
-// that are left are more likely together than any text, the texts are masked too.
+// Masks entries of `row`, the processed logits or log-probabilities of the token behind `output`.
+// Masked are: the no-timestamps token; tokens that would break a pair of times (times end one text
+// and begin the next); times before the last one; for the first token, all but early times. If the
+// remaining times together are more likely than any text token, text tokens are masked too.
 void mask_by_timestamps(const proto::TimestampRules& rules, std::span<const int32_t> output,
                         std::span<float> row);
 

@@ -1,5 +1,5 @@
-// What is chosen from the logits of a step on a device, and how: rows that the device chooses for
-// by itself (greedy, sampling, beams) come first, then those whose logits the host's sampler wants.
+// The rows of a device's logits that need a choice. First come rows for which the device chooses by
+// itself (greedy, sampling, beams). Then come rows whose logits the host's sampler reads.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct DecoderRow {
   int32_t place = -1;
 };
 
-// Whether a device can choose the next token while the one before is known to nobody but itself:
-// of a request without beams; of one with beams, round after round, where workers are asked to
+// Whether a device can choose the next token while it alone knows the one before. chooses_ahead:
+// without beams. searches_ahead: with beams, round after round, where workers are asked to
 // (SequenceGroupMetadata::beams_ahead).
 bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary);
 bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary);

@@ -6,9 +6,9 @@
 
 namespace tandem {
 
-// Throws InputError (kResource) with the numbers if the group could never run: its encoder sequence
-// and the longest decoder sequences that max_tokens allows against the pool, and n against
-// max_num_seqs. kInvalidRequest for an empty prompt or max_tokens < 1.
+// Throws InputError (kResource) with the numbers if the group could never run. Its encoder sequence
+// and its longest decoder sequences by max_tokens must fit the pool; n must fit max_num_seqs.
+// kInvalidRequest for an empty prompt or max_tokens < 1.
 void check_admissible(const SequenceGroup& group, const SchedulerConfig& config);
 
 }  // namespace tandem

@@ -37,9 +37,9 @@ class Scheduler {
   // and drops the group; false if there is no such request.
   bool abort_seq_group(const std::string& request_id);
 
-  // The next step; empty groups and deltas when nothing can run, or when all that could run waits
-  // for the results of steps in flight. A step without work is not in flight, and has no number.
-  // Fewer than max_steps_in_flight steps may be in flight. now: seconds, of any clock.
+  // The next step. It has no groups and deltas if nothing can run, or if everything waits for the
+  // results of steps in flight. A step without work is not in flight, and has no number. Fewer than
+  // max_steps_in_flight steps may be in flight. now: seconds, of any clock.
   proto::StepInput schedule(double now);
   // The same, into an empty message (which may lie in an arena).
   void schedule(double now, proto::StepInput& message);
@@ -83,9 +83,9 @@ class Scheduler {
   void take_answers(StepInFlight& step);
   void take_answer(const SequenceInFlight& scheduled, const StepAnswers::Answer& answer);
   void cache_blocks(const SequenceGroup& group, const Sequence& seq, int from);
-  // How sequences and groups end: what they hold is freed, and workers hear of it with the next
-  // step. finish() takes an unfinished sequence, frees its self blocks and drops its pending
-  // tokens; with the last one the group is finished, which keeps its cross blocks.
+  // The ends of sequences and groups. Their blocks are freed; workers are told with the next step.
+  // finish() takes an unfinished sequence, frees its self blocks and drops its pending tokens. The
+  // last sequence finishes the group, which keeps its cross blocks.
   void finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status);
   void finish_search(QueuedGroup& queued);
   // Frees all that the group holds, and forgets it, in whatever queue it is.

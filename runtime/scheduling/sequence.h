@@ -34,10 +34,10 @@ inline uint64_t hash_tokens(uint64_t seed, std::span<const int32_t> tokens) {
 
 class Sequence {
  public:
-  // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the
-  // encoder's, inputs.encoder_prompt_token_ids or, without tokens, encoder_frames. index: its
-  // place in the request (seeds depend on it); it does not change when a group comes back without
-  // the sequences that have finished.
+  // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids. Otherwise it is the
+  // encoder's: inputs.encoder_prompt_token_ids, or encoder_frames if there are no tokens. index:
+  // its place in the request, on which its seed depends. The index stays when a group comes back
+  // without its finished sequences.
   Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true,
            int index = 0);
 
@@ -76,8 +76,8 @@ class Sequence {
   void go_on_behind_draft(int32_t token);
   void advance(int tokens);  // tokens more are computed
   void reset_computed() { num_computed_ = 0; }
-  // A beam goes on from another one: its output is `node` of the tree, which must outlive it, and
-  // what is computed of the other one is computed of this one.
+  // A beam continues another one. Its output is `node` of the tree, which must outlive it. Its
+  // computed tokens are those of the other one.
   void continue_from(const TokenTree& tree, TokenTree::Node node, int num_computed);
   // The same with the first pending token's value, when this one and those behind it have been fed
   // already: what is computed stays.
@@ -107,9 +107,9 @@ struct BeamState {
 
   bool started() const { return search.num_steps() > 0; }
 
-  // Workers make the same moves by themselves, so rounds run ahead of their results: each beam has
-  // a pending token for each round in flight, and a block that is not full belongs to one beam
-  // alone. Fixed before the group is scheduled.
+  // Workers make the same moves by themselves, so rounds run ahead of their results. Each beam has
+  // a pending token for each round in flight. A block that is not full belongs to one beam alone.
+  // Fixed before the group is scheduled.
   bool ahead = false;
   BeamSearch search;
   std::vector<std::vector<BeamCandidate>> candidates;  // of this round, by index; empty: none yet
@@ -134,9 +134,9 @@ class SequenceGroup {
   std::vector<Sequence*> unfinished_seqs() const;
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
-  // What the caches know the source by: the encoder's tokens, or the shape of its frames and their
-  // bits, and behind them the positions with global attention and the request's cache_salt, as
-  // numbers that are no tokens.
+  // The key of the source in the caches. It is the encoder's tokens, or the shape and bits of its
+  // frames. Positions with global attention and the request's cache_salt follow, as numbers that
+  // are no tokens.
   std::span<const int32_t> source_key() const;
   uint64_t source_hash() const { return source_hash_; }  // of source_key()
   const SamplingParams& params() const { return params_; }

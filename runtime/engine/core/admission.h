@@ -49,8 +49,8 @@ class Admission {
     bool by_deadline = false;
     std::string message() const;
   };
-  // For a request that has `timeout` seconds left (0: as long as it takes); nothing: it may enter.
-  // work_before: what is computed before it, of the work there is.
+  // Why a request with `timeout` seconds left (0: no limit) is refused; nothing: it may enter.
+  // work_before: the part of the present work that is computed before it.
   std::optional<Refusal> refusal(double timeout, double work_before, double now);
   std::optional<Refusal> refusal(double timeout, double now) {
     return refusal(timeout, work_, now);

@@ -1,12 +1,12 @@
-// The decisions of an engine: the truth about requests, and who hears of what. Ties together who
-// may come in (Intake), which replica runs what (ReplicaTable), what is answered by parts
-// (PartsTable) and what clients are sent (StreamTable). Synchronous; one thread; no clock of its
-// own, no I/O: events come in with the time, messages leave through EngineOutbox. Driven by the
-// EngineActor, and in one thread by EngineShell. The contract: docs/cluster.md.
+// The decisions of an engine, and the truth about its requests. Its parts: Intake (admission),
+// ReplicaTable (replicas and their requests), PartsTable (composite requests), StreamTable (output
+// to clients). Synchronous; one thread; no clock of its own, no I/O. Events come in with the time;
+// messages leave through EngineOutbox. Driven by the EngineActor, and in one thread by EngineShell.
+// The contract: docs/cluster.md.
 //
-// Recovery. The core knows every token that it has taken; a request whose replica went down starts
-// again elsewhere (or on the same replica, once it is up) with those tokens as part of its prompt.
-// What the old workers may still send is of an older generation and dropped.
+// Recovery. The core knows every token that it has taken. If a replica goes down, its requests
+// start again on another one, or on the same one once it is up. The known tokens are then part of
+// the prompt. Late messages of the old workers carry an older generation and are dropped.
 #pragma once
 
 #include <string>
@@ -35,8 +35,8 @@ struct EngineCoreConfig {
   double retention = 60;       // seconds that a finished one waits for its client
   size_t max_retained = 4096;  // finished ones whose client is gone
   AdmissionConfig admission = {};
-  // Sequences that a replica is given at once, so that it always has a full batch; the others wait
-  // here, where their order can change. 0: as many as there are.
+  // Sequences that a replica gets at once: enough for a full batch. The others wait here, where
+  // their order can change. 0: no limit.
   int most_at_replica = 0;
   int least_at_replica = 0;  // where fewer take less time; 0: they do not
 };

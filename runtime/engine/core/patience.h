@@ -1,8 +1,7 @@
-// How long clients wait that do not say so, learnt from those who leave. Each client that waits is
-// a trial at each age that it reaches; leaving is the event (the estimator of Kaplan and Meier: who
-// is served is only known to have waited until then). Old observations count less and less. The
-// contract, with its reasons: docs/serving.md ("Overload"). Synchronous, no clock; O(1) for each
-// client and age.
+// The patience of clients without a stated deadline, learnt from those who leave. The estimator is
+// Kaplan and Meier's. A waiting client is a trial at each age that it reaches; leaving is the
+// event; a served client is censored. Old observations weigh less. The contract, with its reasons:
+// docs/serving.md ("Overload"). Synchronous, no clock; O(1) for each client and age.
 #pragma once
 
 #include <array>

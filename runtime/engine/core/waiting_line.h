@@ -1,8 +1,8 @@
-// Who of those that wait for a replica is next. First come, first served within a priority, as long
-// as nobody leaves. Where clients leave while they wait, those come first who can still be served
-// before they would leave, and a share of what is computed is kept for those who have shown that
-// they wait longer, so that nobody who stays waits for ever. The contract, with its reasons:
-// docs/serving.md ("Overload"). Synchronous, no clock; O(log n) for each request.
+// The next of the requests that wait for a replica. Within a priority: first come, first served, as
+// long as no client leaves. Once clients leave, requests that can be served before their client
+// would leave come first. A share of the work is kept for clients who have shown more patience, so
+// nobody who stays waits for ever. The contract, with its reasons: docs/serving.md ("Overload").
+// Synchronous, no clock; O(log n) for each request.
 #pragma once
 
 #include <cstddef>
@@ -56,11 +56,11 @@ class WaitingLine {
 
   size_t size() const { return size_; }
   double work() const { return work_; }
-  // Of that, what comes before a request that arrives now; with what comes in between, if others
-  // have a share.
+  // The part of it that is served before a request that arrives now. Includes later requests that
+  // overtake it, where others have a share.
   double work_ahead(double now);
-  // Of requests that are computed at once, `most` or fewer, but no fewer than `least`: where
-  // clients would leave before so many have been computed.
+  // The number of requests to compute at once, from `least` to `most`. Fewer than `most` if clients
+  // would leave before so many are computed.
   int most_at_once(int most, int least) const;
   // Whether it is first come, first served.
   bool plain() const { return plain_; }

@@ -1,5 +1,5 @@
-// The rows of a step whose next tokens a device chooses, with the rounds of beam search among them:
-// from the batch to DeviceDecoder, and from what it launched back to the table of sequences.
+// The rows whose next tokens a device chooses, rounds of beam search included. They go from the
+// batch to DeviceDecoder, and their results back to the table of sequences.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ class DeviceRows {
     std::vector<OfBeam> beams;
     std::vector<size_t> first_rows;  // of each round
   };
-  // The step was launched, and its chunks are advanced: sequences and beams go on with placeholders
-  // for their tokens (not beams that the device does not search: they come with the next message).
+  // After the launch: sequences and beams continue with placeholders for their tokens. Beams that
+  // the device does not search are left out; they come with the next message.
   Placeholders go_on(const DeviceDecoder::Flight& flight, SequenceTable& table,
                      DeviceSequences& sequences) const;
 

@@ -16,10 +16,10 @@ struct RecordingCost {  // bytes
   size_t all() const { return at_start + later; }
 };
 
-// `sizes`: recorded_sizes(). Nothing on a CPU, or where nothing is recorded. Of one rank: steps of
-// the first size and of the last are computed and recorded over a cache of one block, and the
-// others are taken to be as large as the last one's, which are the most (without logits too). Of a
-// group, whose ranks load at times of their own, an assumption.
+// `sizes`: recorded_sizes(). Nothing on a CPU, or where nothing is recorded. One rank measures: it
+// records steps of the first and of the last size over a cache of one block. The other sizes count
+// as the last one, which is the largest (without logits too). A group, whose ranks load at
+// different times, assumes a value.
 RecordingCost cost_of_recordings(Context& ctx, Model& model, const EngineConfig& config,
                                  std::span<const int> sizes, int ranks);
 

@@ -1,6 +1,6 @@
-// A small model that says what a larger one is likely to say (docs/scheduling.md §10): its weights,
-// and keys and values of its own in pools with as many blocks, so that the tables that the
-// scheduler makes hold for both. On the CPU; all ranks do the same. Synchronous; one thread.
+// A small model that predicts a larger one's tokens (docs/scheduling.md §10). It has weights, keys
+// and values of its own. Its pools have as many blocks as the larger one's, so the scheduler's
+// block tables serve both. On the CPU; all ranks do the same. Synchronous; one thread.
 #pragma once
 
 #include <cstdint>

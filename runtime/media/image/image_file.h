@@ -1,6 +1,6 @@
-// Files of images → pixels, as Pillow's convert("RGB") has them: alpha is dropped, palettes are
-// looked up, of 16 bits the upper ones stay (of grey ones: what is over 255 becomes 255, as there).
-// EXIF's orientation is applied, as HuggingFace's load_image() does. docs/images_input.md
+// Files of images → pixels, as Pillow's convert("RGB") gives them. Alpha is dropped; palettes are
+// looked up. Of 16 bits the upper ones stay; 16-bit grey is clipped at 255, as there. EXIF's
+// orientation is applied, as HuggingFace's load_image() does. docs/images_input.md
 #pragma once
 
 #include <string>

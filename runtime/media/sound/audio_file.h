@@ -1,5 +1,5 @@
-// A file of sound, or the sound of a film, read as mono at one rate: what `ffmpeg -i FILE -ar RATE
-// -ac 1` makes of it, which is what HuggingFace's pipelines hear. docs/speech.md names the formats.
+// A file of sound, or the sound of a film, read as mono at one rate. The samples are those of
+// `ffmpeg -i FILE -ar RATE -ac 1`, as in HuggingFace's pipelines. docs/speech.md names the formats.
 #pragma once
 
 #include <memory>
@@ -31,9 +31,9 @@ class AudioFile {
   AudioFile(AudioFile&&) noexcept;
   ~AudioFile();
 
-  // The next samples; false: there are no more. Throws InputError: it is no sound, has no samples,
-  // or such as are not finite, has a rate or channels that nobody has, is longer than the limit, or
-  // the decoder has ended over it. What is damaged is skipped.
+  // The next samples; false: there are no more. Throws InputError if the file is no sound, has no
+  // samples or samples that are not finite, has an absurd rate or number of channels, exceeds the
+  // limit, or ended the decoder. Damaged parts are skipped.
   bool read(std::vector<float>& samples);
   // How long it is, by the file's own samples and rates; once read() has returned false.
   double seconds() const;

@@ -21,9 +21,9 @@ struct WindowSegments {
 };
 
 // HuggingFace's _retrieve_segment(). Ids from first_timestamp on are times, 20 ms apart, from the
-// window's begin. A pair of times ends a segment and begins the next; behind the last pair the
-// window is cut off and begins anew, unless the tokens end with a single time: nothing is said
-// behind that. Without a pair all tokens are one segment.
+// window's begin. A pair of times ends a segment and begins the next. The next window begins behind
+// the last pair, unless the tokens end with a single time: then nothing is said behind it. Without
+// a pair all tokens are one segment.
 WindowSegments split_segments(std::span<const int32_t> tokens, int32_t first_timestamp,
                               const SpeechWindow& window, int64_t frames_per_position);
 

@@ -1,6 +1,6 @@
 // One sound → the requests that transcribe it, and their answers → what was said. A state machine
-// without I/O: whoever drives it sends what next() says to an engine, and hands take() what comes
-// back, in any order.
+// without I/O: the caller sends next()'s requests to an engine and hands the answers to take(), in
+// any order.
 #pragma once
 
 #include <cstddef>

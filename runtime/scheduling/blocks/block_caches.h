@@ -1,5 +1,5 @@
-// What is kept of blocks that may be asked for again (docs/scheduling.md §8): cross tables by
-// source, full blocks of decoder tokens by prefix.
+// Caches of blocks (docs/scheduling.md §8): cross tables by source, full blocks of decoder tokens
+// by prefix.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +52,13 @@ struct SourceTokens {
   std::span<const int32_t> tokens;
 };
 
-// Which blocks hold the self-attention keys and values of which decoder tokens. What a block holds
-// depends on all tokens before it, and on the source (through cross-attention), so blocks form
-// chains: a block is found behind the one that was found before it.
+// Which blocks hold the self-attention keys and values of which decoder tokens. A block's contents
+// depend on all tokens before it and, through cross-attention, on the source. So blocks form
+// chains: a block is found behind the one before it.
 //
-// A chain has a number that is never used again. Equal (number of the chain before, ids) therefore
-// means equal contents, whatever has been evicted and cached again in between; blocks whose chain
-// before has been evicted are just not found any more. Knows nothing of references.
+// A chain has a number that is never used again. So equal (number of the chain before, ids) means
+// equal contents, whatever was evicted and cached again in between. Blocks behind an evicted chain
+// are not found any more. Knows nothing of references.
 class PrefixCache {
  public:
   using Chain = uint64_t;

@@ -33,14 +33,14 @@ class BlockManager {
   // For forks and the moves of beams, which need no free blocks.
   BlockTables& tables() { return tables_; }
 
-  // The free blocks that the group needs to start: for its encoder sequence and the tokens its
-  // sequences have, less what it finds that is in use.
+  // The free blocks that the group needs to start: for its encoder sequence and its sequences'
+  // tokens, less the cached blocks in use.
   int blocks_to_start(const SequenceGroup& group) const;
   AllocStatus can_allocate(const SequenceGroup& group) const;
   // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
-  // Beams that wait for their fork share sequence 0's; only the full ones if they are searched
-  // ahead, where each gets a last block of its own. What is in the caches is used; the cross table
-  // is cached, so its encoder must run in the step that is being scheduled.
+  // Beams that wait for their fork share sequence 0's table. If they are searched ahead, they share
+  // only its full blocks, and each gets a last block of its own. Cached blocks are used. The cross
+  // table is cached at once, so its encoder must run in the step that is being scheduled.
   struct Start {
     bool encoder_found = false;        // its keys and values are there
     std::vector<int> computed_tokens;  // found, by place in group.seqs()
@@ -53,8 +53,8 @@ class BlockManager {
 
   // New blocks needed so that the sequence can hold `tokens` tokens, a copy on write included.
   int blocks_to_append(const Sequence& seq, int tokens) const;
-  // The same for sequences that get one token more each, in this order; they may share blocks
-  // among them, and the last one that writes to a block keeps it.
+  // The same for sequences that each get one token more, in this order. They may share blocks; the
+  // last one that writes to a block keeps it.
   std::vector<int> blocks_to_append(const std::vector<const Sequence*>& seqs) const;
   // Makes the table cover `tokens` tokens, all from num_computed_tokens() on to be written. Where a
   // block that will be written is shared, it is replaced: returns (old, new) to be copied.

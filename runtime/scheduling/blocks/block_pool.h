@@ -34,9 +34,8 @@ class BlockPool {
   void clear_cached(int32_t block);
   int32_t oldest_idle() const;  // the block that has been idle for longest; there must be one
 
-  // The list of unused blocks holds exactly those without a reference that are not cached, the
-  // list of idle ones those that are, each once, and `mentions[b]` is the number of references
-  // that the owner knows of.
+  // Blocks without a reference are in one list, each once: cached ones in the list of idle blocks,
+  // others in that of unused ones. `mentions[b]` is the owner's count of references.
   void check_integrity(const std::vector<int32_t>& mentions) const;
 
  private:

@@ -1,7 +1,6 @@
-// What a sequence is likely to go on with, looked up in its source and in its own text: what
-// followed the last time that the text ended like this (docs/scheduling.md §10). It watches itself:
-// each token that comes is compared with what it would have said, whether that was ever a draft or
-// not, so that it knows what a draft is worth without trying. Synchronous; one thread.
+// Drafts looked up in the source and in the sequence's own text: the tokens that followed the last
+// time the text ended like this (docs/scheduling.md §10). It measures itself without drafting: it
+// compares each new token with its own prediction. Synchronous; one thread.
 #pragma once
 
 #include <array>
@@ -84,9 +83,10 @@ class DraftLookup {
   void append(int32_t token, bool generated);
   size_t num_tokens() const { return num_tokens_; }  // appended so far
 
-  // What comes next, in `tokens` (cleared first), as far as it is at least `least` likely to be
-  // right, `most` tokens at most. pending: so many tokens have come that nobody knows yet; what is
-  // said begins behind them. Returns how many of them will be right, on average.
+  // Puts the predicted tokens into `tokens` (cleared first). Stops before a token that is less
+  // likely than `least` to be right, and at `most` tokens. pending: the number of computed but
+  // unknown tokens; the prediction begins behind them. Returns how many of them will be right, on
+  // average.
   double draft(int pending, int most, double least, std::vector<int32_t>& tokens) const;
 
   const NgramIndex& index() const { return index_; }

@@ -20,8 +20,8 @@ class ModelDrafts {
   void add(int64_t seq_id);
   void forget(int64_t seq_id) { seqs_.erase(seq_id); }
 
-  // How many tokens to ask for, at most `most`; and how many will be right, on average, and what
-  // they are worth in tokens, less what all of them cost.
+  // count: tokens to ask for, at most `most`. gain: the mean number that will be right. value:
+  // their worth in tokens, less the cost of all of them.
   struct Plan {
     int count = 0;
     double gain = 0, value = 0;
@@ -53,7 +53,8 @@ class ModelDrafts {
   static double of(const Rate& own, const Rate& all);
 
   double cost_ = 0.2;  // until it is measured
-  // Of all sequences: that it said anything when it was asked, and that what it said was right.
+  // Over all sequences: the rate at which the model drafted when asked, and at which drafts were
+  // right.
   Rate begun_{8, 8}, right_{6.4, 8};
   std::unordered_map<int64_t, Record> seqs_;
   int turned_away_ = 0;

@@ -1,6 +1,5 @@
-// What steps cost, so that drafts are weighed by what they cost this model on this machine
-// (docs/scheduling.md §10): what is believed before any has been seen, and what is learnt while
-// they come and go.
+// The cost of steps, by which drafts are weighed for this model on this machine (docs/scheduling.md
+// §10). It starts from an estimate and learns from completed steps.
 #pragma once
 
 #include <array>
@@ -36,8 +35,8 @@ class StepTimes {
   // workers needed.
   void add_pause(double seconds);
 
-  // What a draft costs in a step of so many sequences, and what a pause costs each of them; in
-  // tokens, of which a step would give one for each sequence.
+  // The cost of a draft in a step of so many sequences, and of a pause for each of them. The unit
+  // is tokens: a step yields one for each sequence.
   double draft_cost(int sequences) const;
   double pause_cost(int sequences) const;
 
@@ -51,8 +50,8 @@ class StepTimes {
 
   Parts believed_;  // shares: rows_of_a_step, 1, 1
   Parts parts_{};   // what fits best to what was seen; zeros: nothing was
-  // Of the steps that were seen, the last ones more than those before: sums of x x' and of x, where
-  // x is (1, sequences, drafts) over the seconds.
+  // Sums of x x' and of x over the steps seen, with x = (1, sequences, drafts) / seconds. Later
+  // steps weigh more.
   std::array<Parts, 3> squares_{};
   Parts sums_{};
   int seen_ = 0;  // up to kSure

@@ -1,11 +1,11 @@
 // Beams in the scheduler: the chunks and blocks of a round, and the step from one round to the
 // next.
 //
-// A round: every running beam computes its last token, workers answer with candidates, and when all
-// have come the search says which beam goes on from which, and with what. Tokens and block tables
-// follow at once; workers hear of it with the next step. Where workers search as well
-// (BeamState::ahead), rounds are launched ahead of their answers, which then resolve one pending
-// token of each beam; full blocks change tables. The contract: docs/scheduling.md §2.
+// A round: every running beam computes its last token. Workers answer with candidates. With the
+// last answer, the search decides which beam continues which, and with which token. Tokens and
+// block tables follow at once; workers are told with the next step. Where workers search as well
+// (BeamState::ahead), rounds are launched before their answers arrive. An answer then resolves one
+// pending token of each beam, and full blocks change tables. The contract: docs/scheduling.md §2.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,8 @@ class BeamSearchDriver {
   // none is left if all must run together and cannot.
   std::vector<SequenceChunk> choose(const SequenceGroup& group,
                                     std::vector<SequenceChunk> chunks) const;
-  // The beam's last token is computed by the step that has been scheduled: of all beams, or of the
-  // first in the first round, which computes the forks' prompt as well.
+  // The scheduled step computes the beam's last token. In the first round only the first beam runs:
+  // it computes the forks' prompt as well.
   static void launch(SequenceGroup& group, Sequence& seq);
 
   // What the answers to a round that was launched ahead lead to.

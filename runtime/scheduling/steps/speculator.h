@@ -33,12 +33,12 @@ class Speculator {
 
   bool enabled() const { return config_.num_tokens > 0; }
 
-  // Nothing is scheduled until the steps in flight have been completed: one of them has drafts, so
-  // that nobody knows how long its sequences are; or drafts that are worth more than the pause
-  // could be made then. now: of the clock by which steps are scheduled.
+  // Whether to schedule nothing until the steps in flight are complete. One reason: a step has
+  // drafts, so the lengths of its sequences are unknown. The other: drafts made after a pause are
+  // worth more than the pause. now: by the clock of schedule().
   bool waits(const GroupQueues& queues, const StepsInFlight& steps, double now);
-  // The step has been planned: its decodes get drafts, with what is left of the budget, and blocks
-  // that nobody is short of; and those that come in may be prepared for the draft model.
+  // Adds drafts to the decodes of a planned step, from the rest of the budget and from blocks that
+  // nobody lacks. Prepares new requests for the draft model.
   void add_drafts(const GroupQueues& queues, PlannedStep& step);
   // So many of a sequence's drafts were right. said: by the draft model, if it was asked and could.
   void count(const SequenceInFlight& scheduled, const std::optional<std::vector<int32_t>>& said,
@@ -56,8 +56,8 @@ class Speculator {
   void check_integrity(const GroupQueues& queues) const;
 
  private:
-  // Where a sequence's drafts are to come from, and how many of them will be right, on average;
-  // of the draft model's, less what all of them cost.
+  // The source of a sequence's drafts, and the mean number that will be right. For the draft model,
+  // the cost of all its drafts is subtracted.
   struct Choice {
     int asked = 0;  // of the draft model; 0: what was looked up
     double gain = 0;
@@ -80,8 +80,8 @@ class Speculator {
   std::unordered_map<int64_t, DraftLookup> lookups_;  // by sequence id
   ModelDrafts model_;
   StepTimes times_;
-  // When a step was scheduled that was completed with no other in flight, and with it the time that
-  // workers needed: what passes until the next one is scheduled is a pause.
+  // For a step that was completed with no other in flight: the time it was scheduled plus the time
+  // workers needed. From then until the next step is scheduled is a pause.
   std::optional<double> computed_until_;
   SpeculationStats stats_;
   std::vector<int32_t> said_;

@@ -1,9 +1,9 @@
 // The passes of one step over running, swapped and waiting groups: who is in it, with how many
 // tokens and which blocks. The contract, with its reasons: docs/scheduling.md §2 and §4.
 //
-// Order matters for the data as well. Workers swap out before they swap in, and copy last, so
-// within one step no group is swapped in after another was swapped out (PlannedStep::room), and a
-// group is preempted only before it was given blocks in this step.
+// Order matters for the data as well. Workers swap out before they swap in, and copy last. So
+// within a step no group is swapped in after another was swapped out (PlannedStep::room). And a
+// group can be preempted only before it gets blocks in this step.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
-// What is in flight (docs/scheduling.md §7): the steps that are scheduled and not completed, who is
-// in them, and what the workers answer.
+// Steps in flight (docs/scheduling.md §7): scheduled and not yet completed. Also their sequences,
+// and the workers' answers.
 #pragma once
 
 #include <cstdint>
@@ -86,10 +86,10 @@ class StepAnswers {
   // `queues` must outlive it.
   explicit StepAnswers(const GroupQueues& queues) : queues_(queues) {}
 
-  // Reads the answers to `step`. Throws std::runtime_error if one is missing, surplus, of something
-  // that was not scheduled, or not of the kind that its request asks for; those of groups and
-  // sequences that have ended meanwhile are passed over. Fastest in the order of the message.
-  // `output` must stay as it is while the answers are used.
+  // Reads the answers to `step`. Throws std::runtime_error if an answer is missing, surplus, of an
+  // unscheduled sequence, or of another kind than its request asks for. Skips answers of groups and
+  // sequences that have ended meanwhile. Fastest in the order of the message. `output` must stay as
+  // it is while the answers are used.
   void read(const StepInFlight& step, const proto::StepOutput& output);
   // To step.seqs[i].
   const Answer& of(size_t i) const { return answers_[i]; }

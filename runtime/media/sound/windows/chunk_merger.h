@@ -14,8 +14,8 @@
 
 namespace tandem {
 
-// Tokens of neighbours, which come one after the other: what two of them have in common is there
-// once, its first half the left one's, its second half the right one's.
+// Merges the tokens of neighbouring chunks, which arrive in order. A common part of two neighbours
+// appears once: its first half from the left one, its second half from the right one.
 class TokenMerger {
  public:
   // Appends to `out` what is certain from now on.
@@ -39,8 +39,8 @@ class ChunkMerger {
     proto::SpeechSegment facts = {};         // how its first window was decoded
   };
 
-  // What is shared outlives it. timestamps: whether texts are cut where the model says times.
-  // seconds: of all sound, where a text has no end.
+  // settings and tokenizer outlive it. timestamps: whether texts are cut at the model's times.
+  // seconds: length of the whole sound, the end of a text without one.
   ChunkMerger(const SpeechSettings& settings, const Tokenizer& tokenizer, bool timestamps,
               double seconds);
 
