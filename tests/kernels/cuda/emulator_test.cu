@@ -117,10 +117,12 @@ __global__ void unset(unsigned* out) {
 }
 
 TEST(CudaEmulator, SharedMemoryIsPoisonedForEveryBlock) {
-  DeviceArray<unsigned> out(20);
-  TANDEM_LAUNCH(unset, 4, 1, 12, nullptr, out.get());
+  // (More blocks than are looked at one by one.)
+  constexpr int kBlocks = 200;
+  DeviceArray<unsigned> out(5 * kBlocks);
+  TANDEM_LAUNCH(unset, kBlocks, 1, 12, nullptr, out.get());
   const auto values = out.values();
-  for (int b = 0; b < 4; ++b) {
+  for (int b = 0; b < kBlocks; ++b) {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(values[b * 5 + i], ~0u) << i;
     EXPECT_EQ(values[b * 5 + 3], 1u);
     EXPECT_EQ(values[b * 5 + 4], 0xffu);

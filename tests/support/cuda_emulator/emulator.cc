@@ -30,6 +30,9 @@ uint64_t seed = seed_from_environment();
 // Of the kernel that this OS thread runs.
 thread_local Block* current = nullptr;
 
+// Of two names of meetings, most often the same literal.
+bool is_same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
 }  // namespace
 
 void Block::fail(const std::string& what) {
@@ -116,6 +119,7 @@ void Block::run_block(uint32_t number) {
     }
   }
   if (alive_ != 0) fail_stuck();
+  note_static_shared(kernel_->type);
   bulk_copies_.end_block();
 }
 
@@ -240,7 +244,7 @@ BlockVotes Block::block_barrier(const char* name, int value) {
   if (barrier_arrived_ == 0) {
     barrier_name_ = name;
     votes_ = {0, 1, 0};
-  } else if (std::strcmp(barrier_name_, name) != 0) {
+  } else if (!is_same(barrier_name_, name)) {
     fail(std::string("threads of a block meet in ") + barrier_name_ + " and in " + name);
   }
   votes_.count += value != 0;
@@ -275,7 +279,7 @@ void Block::warp_meet(const char* name, unsigned mask, void* data, void (*act)(W
   while (at < warp.meetings.size() && warp.meetings[at].mask != mask) ++at;
   if (at == warp.meetings.size()) {
     warp.meetings.push_back({name, mask, act, {}});
-  } else if (std::strcmp(warp.meetings[at].name, name) != 0) {
+  } else if (!is_same(warp.meetings[at].name, name)) {
     fail(std::string("lanes of a warp meet in ") + warp.meetings[at].name + " and in " + name);
   }
   Meeting& meeting = warp.meetings[at];

@@ -9,11 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cuda_emulator {
@@ -107,14 +109,55 @@ unsigned long long loaded_objects() {
 // As this OS thread last saw them.
 thread_local Places places{{}, false, 0};
 
+constexpr uint64_t kAlwaysScanned = 8, kScannedEach = 64;
+
+struct OfKernel {
+  std::vector<uint32_t> writes;  // variables that blocks of it were seen to write
+  uint64_t blocks = 0;
+};
+// Of this OS thread: what its blocks may have written since the last poison.
+struct Writers {
+  std::map<std::string_view, OfKernel> kernels;  // by type
+  const OfKernel* last = nullptr;                // whose block has run; null: nobody knows
+};
+thread_local Writers writers;
+
+bool is_poisoned(const std::pair<void*, size_t>& variable) {
+  const auto* bytes = static_cast<const unsigned char*>(variable.first);
+  // (All bytes are as the first one, which is poison.)
+  return bytes[0] == 0xff && std::memcmp(bytes, bytes + 1, variable.second - 1) == 0;
+}
+
+void poison(uint32_t variable) {
+  const auto& [at, size] = places.of_thread[variable];
+  std::memset(at, 0xff, size);
+}
+
 }  // namespace
 
 void poison_static_shared() {
   if (!places.complete || places.loaded != loaded_objects()) {
     places = {};
     dl_iterate_phdr(add_module, &places);
+    std::erase_if(places.of_thread, [](const auto& variable) { return variable.second == 0; });
+    writers = {};
   }
-  for (const auto& [at, size] : places.of_thread) std::memset(at, 0xff, size);
+  if (writers.last != nullptr) {
+    for (const uint32_t variable : writers.last->writes) poison(variable);
+  } else {
+    for (uint32_t i = 0; i < places.of_thread.size(); ++i) poison(i);
+  }
+  writers.last = nullptr;
+}
+
+void note_static_shared(const char* type) {
+  OfKernel& kernel = writers.kernels[type];
+  if (kernel.blocks++ < kAlwaysScanned || kernel.blocks % kScannedEach == 0)
+    for (uint32_t i = 0; i < places.of_thread.size(); ++i)
+      if (!is_poisoned(places.of_thread[i]) &&
+          std::find(kernel.writes.begin(), kernel.writes.end(), i) == kernel.writes.end())
+        kernel.writes.push_back(i);
+  writers.last = &kernel;
 }
 
 bool is_static_shared(const void* at, size_t bytes) {
