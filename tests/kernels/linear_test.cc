@@ -46,15 +46,16 @@ TEST_P(LinearTest, MatchesTheReference) {
     SCOPED_TRACE(std::to_string(t) + " x " + std::to_string(k) + " x " + std::to_string(n));
     const MatrixView view = view_of(w);
     Tensor expected({t, n}, DType::kF32);
-    const double scale = std::sqrt(static_cast<double>(k));
+    // What a chain rounds off grows with its length: three times the worst of a million results.
+    const double bound = 3e-6 * std::sqrt(static_cast<double>(k)) + 1e-6;
 
     const PackedWeight packed(ctx, {&view, 1}, DType::kF32);
     reference::linear(view, x, bias, activation, expected);
-    EXPECT_TRUE(near(run(ctx, packed, x, bias, activation), expected, 1e-6 * scale + 1e-6, 1e-5));
+    EXPECT_TRUE(near(run(ctx, packed, x, bias, activation), expected, bound, 1e-5));
 
     const PackedWeight packed16(ctx, {&view, 1}, DType::kBF16);
     reference::linear(view_of(rounded(w)), rounded(x), bias, activation, expected);
-    EXPECT_TRUE(near(run(ctx, packed16, x, bias, activation), expected, 1e-6 * scale + 1e-6, 1e-5));
+    EXPECT_TRUE(near(run(ctx, packed16, x, bias, activation), expected, bound, 1e-5));
   }
 }
 
@@ -72,10 +73,10 @@ TEST_P(LinearTest, MatchesTheReferenceAcrossBlocks) {
     const MatrixView view = view_of(w);
     const PackedWeight packed(ctx, {&view, 1}, DType::kF32);
     reference::linear(view, x, bias, Activation::kNone, expected);
-    EXPECT_TRUE(near(run(ctx, packed, x, bias, Activation::kNone), expected, 8e-5, 1e-5));
+    EXPECT_TRUE(near(run(ctx, packed, x, bias, Activation::kNone), expected, 2e-4, 1e-5));
     const PackedWeight packed16(ctx, {&view, 1}, DType::kBF16);
     reference::linear(view_of(rounded(w)), rounded(x), bias, Activation::kNone, expected);
-    EXPECT_TRUE(near(run(ctx, packed16, x, bias, Activation::kNone), expected, 8e-5, 1e-5));
+    EXPECT_TRUE(near(run(ctx, packed16, x, bias, Activation::kNone), expected, 2e-4, 1e-5));
   }
 }
 
