@@ -14,7 +14,7 @@
 
 #include "actors/network/process_limits.h"
 #include "base/error.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/parse_error.h"

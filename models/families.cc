@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/family.h"
 
 namespace tandem {

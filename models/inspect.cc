@@ -9,7 +9,7 @@
 #include <map>
 #include <system_error>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/family.h"
 #include "models/model.h"
 #include "parallel/layers/element_types.h"

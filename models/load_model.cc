@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/family.h"
 #include "models/tied_tensors.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace {

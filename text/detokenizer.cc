@@ -3,7 +3,7 @@
 // trimmed or tidied, those at the end wait for what comes behind them.
 #include <utility>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/replaced.h"
 #include "text/tokenizer.h"
 #include "text/unicode/unicode_classes.h"

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace {

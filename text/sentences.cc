@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/unicode/library_classes.h"
 #include "text/unicode/unicode_classes.h"
 

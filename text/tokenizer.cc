@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "text/languages.h"
 #include "text/pair_cut.h"
 #include "text/pipeline/added_tokens.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pair_cut.h"
 
 namespace tandem {

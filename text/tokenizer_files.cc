@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "text/class_template.h"
 #include "text/pipeline/special_tokens.h"
 #include "text/python/python_files.h"

@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "launcher/bench/answer.h"
 #include "launcher/curl.h"
 #include "runtime/version.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/head_options.h"
 #include "launcher/commands/zero_shot.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"
 

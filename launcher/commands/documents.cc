@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/document_files.h"
 #include "launcher/commands/input.h"

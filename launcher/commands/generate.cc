@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 
 namespace tandem::launcher {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "client/tandem_client.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"

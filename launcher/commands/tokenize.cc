@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"
 #include "launcher/options.h"

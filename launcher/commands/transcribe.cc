@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/output_folder.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/printable.h"
-#include "base/readable_text.h"
+#include "base/strings/printable.h"
+#include "base/strings/readable_text.h"
 #include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
 #include "launcher/progress.h"

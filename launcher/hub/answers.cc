@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "base/json.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "launcher/hub/checksum.h"
 
 namespace tandem::hub {

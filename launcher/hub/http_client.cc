@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "launcher/curl.h"
 #include "runtime/version.h"
 

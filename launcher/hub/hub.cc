@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "launcher/hub/answers.h"
 #include "launcher/hub/download.h"
 #include "launcher/hub/http_client.h"

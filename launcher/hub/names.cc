@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/other_formats.h"
 
 namespace tandem::hub {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "launcher/parse_error.h"
 
 namespace tandem::launcher {

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/other_formats.h"
 
 namespace tandem {

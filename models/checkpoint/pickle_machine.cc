@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/pickle_globals.h"
 
 namespace tandem::pickle {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/checkpoint.h"
 
 namespace tandem {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/zip_reader.h"
 
 namespace tandem {

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/torch_file.h"
 

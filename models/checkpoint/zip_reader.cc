@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace {

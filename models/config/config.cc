@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/checkpoint/other_formats.h"
 #include "models/config/generation_config.h"
 #include "models/family.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace {

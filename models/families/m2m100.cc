@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 #include "text/tokenizer_json.h"

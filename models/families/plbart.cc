@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 #include "text/sentencepiece/piece_model.h"

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
 #include "base/seconds_since.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/percent.h"
+#include "base/strings/base64.h"
+#include "base/strings/percent.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "runtime/protocol/options_reader.h"
 
 namespace tandem {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "runtime/protocol/option_values.h"
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/protocol/speech_params_reader.h"

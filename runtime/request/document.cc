@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/sentences.h"
 #include "text/unicode/unicode_classes.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "runtime/request/option_sources.h"
 
 namespace tandem {

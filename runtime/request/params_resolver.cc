@@ -20,7 +20,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/config/task_params.h"
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/request/length_rules.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "models/config/decoder_prompt.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/pooling_kind.h"

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/json_fields.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"

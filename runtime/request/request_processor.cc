@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/family.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/options_reader.h"

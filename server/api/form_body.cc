@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/percent.h"
-#include "base/utf8.h"
+#include "base/strings/percent.h"
+#include "base/strings/utf8.h"
 #include "server/api/cors.h"
 #include "server/api/json_body.h"
 #include "server/http/body_budget.h"

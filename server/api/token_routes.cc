@@ -1,7 +1,7 @@
 // Text ↔ token ids.
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "server/api/generation/chat_messages.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"

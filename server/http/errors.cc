@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "runtime/request/request_json.h"
 
 namespace tandem::server {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "base/percent.h"
+#include "base/strings/percent.h"
 
 namespace tandem::server {
 namespace {

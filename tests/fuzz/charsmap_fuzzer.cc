@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/base64.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/base64.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/normalizers/precompiled.h"
 #include "text/sentencepiece/piece_normalizer.h"
 

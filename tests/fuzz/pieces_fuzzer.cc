@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/sentencepiece/piece_document.h"
 #include "text/sentencepiece/piece_normalizer.h"
 #include "text/sentencepiece/segmenter.h"

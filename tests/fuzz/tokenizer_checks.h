@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/tokenizer_pipeline.h"
 
 namespace tandem::testing {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "models/family.h"
 #include "tests/text/fake_tokenizer.h"
 #include "text/tokenizer.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "models/family.h"
 #include "tests/support/files/files.h"
 #include "text/sentencepiece/piece_model.h"

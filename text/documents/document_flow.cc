@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/documents/fixed_texts.h"
 #include "text/documents/web_addresses.h"
 #include "text/documents/words.h"

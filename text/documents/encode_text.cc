@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/documents/html_entities.h"
 #include "text/unicode/unicode_classes.h"
 

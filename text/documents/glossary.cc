@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "base/readable_text.h"
-#include "base/utf8.h"
+#include "base/strings/readable_text.h"
+#include "base/strings/utf8.h"
 #include "text/documents/words.h"
 #include "text/sentences.h"
 #include "text/unicode/unicode_classes.h"

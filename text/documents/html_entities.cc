@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/documents/html_entities_list.h"
 
 namespace tandem {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/documents/document_flow.h"
 #include "text/documents/encode_text.h"
 

@@ -1,6 +1,6 @@
 #include "text/documents/words.h"
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/sentences.h"
 #include "text/unicode/unicode_classes.h"
 

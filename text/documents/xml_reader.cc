@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "text/documents/document_readers.h"
 #include "text/documents/html_entities.h"
 #include "text/documents/words.h"

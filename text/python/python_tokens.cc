@@ -2,7 +2,7 @@
 
 #include <unicode/uchar.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace tandem {
 namespace {

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/base64.h"
-#include "base/utf8.h"
+#include "base/strings/base64.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/special_tokens.h"
 
 namespace tandem {

@@ -1,7 +1,7 @@
 #include "text/sentencepiece/piece_normalizer.h"
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace tandem {
 

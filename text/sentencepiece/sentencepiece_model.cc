@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "text/pipeline/models/vocabulary.h"
 #include "text/sentencepiece/piece_normalizer.h"
 #include "text/sentencepiece/segmenter.h"

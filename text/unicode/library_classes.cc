@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "models/config/limits.h"
 #include "text/language_names.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "text/unicode/unicode_classes.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "runtime/protocol/option_values.h"
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/protocol/prompt_reader.h"

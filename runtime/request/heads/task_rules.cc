@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 namespace {

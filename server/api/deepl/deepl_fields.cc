@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/form_body.h"
 #include "server/api/json_body.h"

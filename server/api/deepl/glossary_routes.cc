@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/percent.h"
+#include "base/strings/percent.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/deepl/glossary_store.h"
 #include "server/api/form_body.h"

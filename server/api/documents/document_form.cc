@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "server/http/body/form.h"
 #include "server/http/body_budget.h"
 

@@ -1,7 +1,7 @@
 #include "server/api/generation/generation_format.h"
 
-#include "base/code_points.h"
 #include "base/json.h"
+#include "base/strings/code_points.h"
 #include "runtime/request/request_json.h"
 #include "server/http/errors.h"
 

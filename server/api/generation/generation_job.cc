@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/code_points.h"
 #include "base/error.h"
+#include "base/strings/code_points.h"
 #include "runtime/protocol/encoder_input.h"
 #include "server/api/generation/generation_format.h"
 

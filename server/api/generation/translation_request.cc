@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/code_points.h"
 #include "base/error.h"
+#include "base/strings/code_points.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"

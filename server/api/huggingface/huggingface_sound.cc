@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "base/base64.h"
 #include "base/error.h"
+#include "base/strings/base64.h"
 #include "server/api/huggingface/huggingface.h"
 #include "server/api/json_body.h"
 #include "server/api/speech/sound_form.h"

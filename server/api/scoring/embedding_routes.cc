@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/strings/base64.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"

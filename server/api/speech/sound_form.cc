@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "runtime/protocol/json_line.h"
 #include "server/http/body/form.h"
 #include "server/http/body_budget.h"

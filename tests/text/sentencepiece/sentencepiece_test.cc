@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/sentencepiece/piece_normalizer.h"
 #include "text/sentencepiece/segmenter.h"
 #include "text/sentencepiece/sentencepiece_model.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/decoders/decoder_stage.h"
 #include "text/pipeline/pre_tokenizers/byte_level.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/decoders/decoder_stage.h"
 #include "text/pipeline/pattern.h"
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 
 namespace tandem {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/models/bpe_model.h"
 #include "text/pipeline/models/vocabulary.h"
 #include "text/unicode/unicode_classes.h"

@@ -1,7 +1,7 @@
 // The table of the models that there are.
 #include <string>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "text/pipeline/models/bpe_model.h"
 #include "text/pipeline/models/unigram_model.h"
 #include "text/pipeline/models/word_models.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/models/piece_index.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "text/pipeline/models/piece_index.h"
 #include "text/pipeline/models/vocabulary.h"
 

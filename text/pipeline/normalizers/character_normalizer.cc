@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/normalizers/normalizer_steps.h"
 #include "text/pipeline/pre_tokenizers/byte_level.h"
 #include "text/unicode/library_classes.h"

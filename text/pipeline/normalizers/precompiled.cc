@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/base64.h"
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/strings/base64.h"
+#include "base/strings/utf8.h"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem {

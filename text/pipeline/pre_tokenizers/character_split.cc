@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/pre_tokenizers/split.h"
 #include "text/unicode/library_classes.h"
 #include "text/unicode/unicode_classes.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/replaced.h"
 
 namespace tandem {

@@ -9,7 +9,7 @@ extern "C" {
 #include <cstdarg>
 #include <cstdio>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace tandem::decoder {
 namespace {

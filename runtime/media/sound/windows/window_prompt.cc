@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "text/language_names.h"
 
 namespace tandem {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/base64.h"
 #include "base/error.h"
+#include "base/strings/base64.h"
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/pipeline/pre_tokenizers/split.h"
 
 namespace tandem {

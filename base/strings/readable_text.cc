@@ -1,7 +1,7 @@
 // Character by character; a cut never splits one.
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace tandem {
 namespace {

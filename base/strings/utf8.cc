@@ -1,6 +1,6 @@
 // One function knows what a valid sequence is: scan() below. Surrogates, overlong forms and values
 // past U+10FFFF are invalid.
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // UTF-8 against ICU and the examples of the Unicode standard.
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

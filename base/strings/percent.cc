@@ -1,4 +1,4 @@
-#include "base/percent.h"
+#include "base/strings/percent.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/percent.h"
+#include "base/strings/percent.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/readable_text.h"
+#include "base/strings/readable_text.h"
 
 #include <gtest/gtest.h>
 
