@@ -50,12 +50,12 @@ void apply_config_file(CLI::App& app) {
   if (config->empty()) return;
   const std::string file = config->as<std::string>();
   if (!std::filesystem::is_regular_file(file))
-    throw UsageError("--config", file + ": no such file");
+    throw invalid_request("--config", file + ": no such file");
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_file(file);
   } catch (const std::exception& e) {
-    throw UsageError("--config", file + ": " + e.what());
+    throw invalid_request("--config", file + ": " + e.what());
   }
   // What was given before the file was looked at wins; of two lines of the file the first.
   for (const CLI::ConfigItem& item : items) {
@@ -63,13 +63,14 @@ void apply_config_file(CLI::App& app) {
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
     if (!item.parents.empty() || option == nullptr || item.name == "config" ||
         item.name.rfind("help", 0) == 0)
-      throw UsageError("--config", file + ": \"" + item.fullname() + "\" is not a flag of " +
-                                       app.get_name() + did_you_mean(item.name, names_of(app)));
+      throw invalid_request("--config", file + ": \"" + item.fullname() + "\" is not a flag of " +
+                                            app.get_name() +
+                                            did_you_mean(item.name, names_of(app)));
     if (!option->empty()) continue;
     try {
       set_option(*option, item);
     } catch (const std::exception& e) {
-      throw UsageError("--config", file + ": " + item.name + ": " + e.what());
+      throw invalid_request("--config", file + ": " + item.name + ": " + e.what());
     }
   }
 }

@@ -9,7 +9,7 @@ namespace tandem::launcher {
 void add_environment_and_config(CLI::App& app);
 
 // For a command that was parsed: flags that neither the command line nor a variable has given get
-// the file's values. Throws UsageError naming the file and the line's flag.
+// the file's values. Throws InputError naming the file and the line's flag.
 void apply_config_file(CLI::App& app);
 
 }  // namespace tandem::launcher

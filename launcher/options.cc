@@ -167,13 +167,13 @@ void ModelOptions::settle_model(std::vector<std::string>* rest, bool elsewhere) 
   argument_option_ = nullptr;
   if (!given) return;
   if (model.empty() && !elsewhere) {
-    if (argument_.empty()) throw UsageError("MODEL", "is empty");
+    if (argument_.empty()) throw invalid_request("MODEL", "is empty");
     model = argument_;
     first_is_model = true;
   } else if (rest != nullptr) {
     rest->insert(rest->begin(), argument_);
   } else {
-    throw UsageError("MODEL", "is given twice: " + argument_ + ", and --model " + model);
+    throw invalid_request("MODEL", "is given twice: " + argument_ + ", and --model " + model);
   }
 }
 

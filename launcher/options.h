@@ -31,7 +31,7 @@ struct ModelOptions {
   void add_model_argument(CLI::App& app);
   // The first argument is the model, unless --model names one or the model is `elsewhere`: then it
   // is the first of `rest`, which are the command's other arguments (null: it has none). Throws
-  // UsageError where it is neither.
+  // InputError where it is neither.
   void settle_model(std::vector<std::string>* rest = nullptr, bool elsewhere = false);
   // The directory, downloaded if need be. stop: see hub::find_model. Throws InputError.
   std::filesystem::path find_model(hub::ModelFiles part = hub::ModelFiles::kCheckpoint,

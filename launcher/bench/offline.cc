@@ -201,7 +201,7 @@ void settle_batches(OfflineOptions& o) {
   if (!prompts) o.data.num_prompts = o.batch;
   if (o.batch > o.data.num_prompts) {
     if (o.batch_flag->count() > 0)
-      throw launcher::UsageError("--batch-size", "is more than --num-prompts");
+      throw invalid_request("--batch-size", "is more than --num-prompts");
     o.batch = o.data.num_prompts;
   }
   if (prompts && o.iterations_flag->count() == 0)

@@ -20,13 +20,13 @@ class AnswerFormat final : public HeadFormat {
 
 int run(HeadOptions& options) {
   options.settle();
-  if (options.lines) throw UsageError("--lines", "has no place for contexts; use --jsonl");
+  if (options.lines) throw invalid_request("--lines", "has no place for contexts; use --jsonl");
   const AnswerFormat format(options);
   return run_requests(options.requests, format, [&] {
     if (options.requests.jsonl) return options.open();
-    if (!options.requests.input.empty()) throw UsageError("--input", "is for --jsonl");
+    if (!options.requests.input.empty()) throw invalid_request("--input", "is for --jsonl");
     if (options.texts.size() != 2)
-      throw UsageError("QUESTION CONTEXT", "give one question and one context, or --jsonl");
+      throw invalid_request("QUESTION CONTEXT", "give one question and one context, or --jsonl");
     return RequestInput{nullptr, {options.texts[0]}, 0};
   });
 }

@@ -61,14 +61,14 @@ int run(ClassifyOptions& options) {
   HeadOptions& head = options.head;
   head.settle();
   if (options.pair && head.requests.jsonl)
-    throw UsageError("--text-pair", "is for texts; a line of --jsonl has a text_pair");
+    throw invalid_request("--text-pair", "is for texts; a line of --jsonl has a text_pair");
   if (!options.labels.empty()) {
-    if (options.pair) throw UsageError("--text-pair", "is what --labels put behind the text");
+    if (options.pair) throw invalid_request("--text-pair", "is what --labels put behind the text");
     options.zero_shot.labels = split_labels(options.labels);
     options.zero_shot.check();
     return run_zero_shot(head, options.zero_shot);
   }
-  if (options.zero_shot.multi_label) throw UsageError("--multi-label", "needs --labels");
+  if (options.zero_shot.multi_label) throw invalid_request("--multi-label", "needs --labels");
   const ClassifyFormat format(options);
   return run_requests(head.requests, format, [&] { return head.open(); });
 }

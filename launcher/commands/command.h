@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/usage_error.h"
+#include "base/error.h"
 #include "runtime/execution/worker.h"
 
 namespace tandem::launcher {

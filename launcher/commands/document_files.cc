@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const std::string& argument, const std::string& why) {
-  throw UsageError("TEXT", "\"" + readable(argument) + "\": " + why);
+  throw invalid_request("TEXT", "\"" + readable(argument) + "\": " + why);
 }
 
 std::vector<std::string> files_of_folder(const std::string& folder) {
@@ -100,8 +100,9 @@ DocumentFiles::DocumentFiles(std::vector<DocumentInput> inputs,
     std::vector<std::string> names;
     for (const DocumentInput& input : inputs) {
       if (input.is_text)
-        throw UsageError("--output-dir",
-                         "is for files; \"" + readable(input.text.substr(0, 40)) + "\" is a text");
+        throw invalid_request(
+            "--output-dir",
+            "is for files; \"" + readable(input.text.substr(0, 40)) + "\" is a text");
       names.push_back(input.name);
     }
     folder_.emplace(options.output_folder, names, options.output_name);

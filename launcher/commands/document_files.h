@@ -26,7 +26,7 @@ struct DocumentInput {
 // - a pattern with * or ?: the files that match
 // - "-": standard input
 // - anything with a blank in it: a text
-// Throws UsageError naming the argument: no such file, nothing in the folder, no match.
+// Throws InputError naming the argument: no such file, nothing in the folder, no match.
 std::vector<DocumentInput> find_documents(const std::vector<std::string>& arguments);
 
 // The text, or the whole file, without line ends behind it; these are input.end. Throws InputError
@@ -44,7 +44,7 @@ struct DocumentFileOptions {
 
 class DocumentFiles {
  public:
-  // Reads all inputs. Throws InputError and UsageError naming the file or the flag.
+  // Reads all inputs. Throws InputError naming the file or the flag.
   DocumentFiles(std::vector<DocumentInput> inputs, const DocumentFileOptions& options);
 
   // A request for each, in the order of the documents.

@@ -119,7 +119,7 @@ Glossary read_glossary(const std::string& file) {
   const std::string text((std::istreambuf_iterator<char>(*in)), std::istreambuf_iterator<char>());
   if (file.ends_with(".tsv")) return Glossary::of_tsv(text, "--glossary");
   if (file.ends_with(".csv")) return Glossary::of_csv(text, "--glossary");
-  throw UsageError("--glossary", "\"" + readable(file) + "\" ends with neither .tsv nor .csv");
+  throw invalid_request("--glossary", "\"" + readable(file) + "\" ends with neither .tsv nor .csv");
 }
 
 void open_files(const DocumentOptions& options, DocumentRun& run) {
@@ -132,9 +132,9 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
   if (options.format != "auto") {
     files.format = document_format_named(options.format);
     if (!files.format)
-      throw UsageError("--format",
-                       "\"" + readable(options.format) +
-                           "\" is not one of auto, text, markdown, html, xml, srt, vtt");
+      throw invalid_request("--format",
+                            "\"" + readable(options.format) +
+                                "\" is not one of auto, text, markdown, html, xml, srt, vtt");
   }
   files.text_alone = options.task == Task::kSummarize;
   files.rules.language = options.from;
@@ -153,9 +153,10 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
 int run(DocumentOptions& options) {
   options.requests.settle_model(&options.arguments);
   if (options.arguments.empty())
-    throw UsageError("TEXT",
-                     "is missing: behind the model come texts, files, folders, or - for standard "
-                     "input");
+    throw invalid_request(
+        "TEXT",
+        "is missing: behind the model come texts, files, folders, or - for standard "
+        "input");
   DocumentRun state;
   const DocumentTexts format(state);
   return run_requests(options.requests, format, [&] {

@@ -180,18 +180,19 @@ Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
 void check_output(const std::string& file) {
   if (file == "-") return;
   const std::string partial = file + ".partial";
-  if (std::filesystem::is_directory(file)) throw UsageError("--output", file + " is a directory");
+  if (std::filesystem::is_directory(file))
+    throw invalid_request("--output", file + " is a directory");
   if (!std::ofstream(partial, std::ios::binary))
-    throw UsageError("--output", file + ": " + std::strerror(errno));
+    throw invalid_request("--output", file + ": " + std::strerror(errno));
   std::remove(partial.c_str());
 }
 
 int run(EncodeOptions& options) {
   options.engine.settle_model(&options.texts);
   if (options.engine.model.empty())
-    throw UsageError("MODEL", "is missing: give it as the first argument, or with --model");
+    throw invalid_request("MODEL", "is missing: give it as the first argument, or with --model");
   if (options.lines && options.jsonl)
-    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
+    throw invalid_request("--lines", "is for texts; each line of --jsonl is a request");
   if (options.pooling != "mean" && options.pooling != "none")
     throw invalid_request("--pooling", "\"" + options.pooling + "\" is not one of mean, none");
   if (options.format != "json" && options.format != "npy")

@@ -70,18 +70,19 @@ class GenerateFormat final : public RequestFormat {
 
 int run(GenerateOptions& options) {
   RequestOptions& requests = options.requests;
-  if (requests.stream && !requests.jsonl) throw UsageError("--stream", "is for --jsonl");
+  if (requests.stream && !requests.jsonl) throw invalid_request("--stream", "is for --jsonl");
   if (options.lines && requests.jsonl)
-    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
+    throw invalid_request("--lines", "is for texts; each line of --jsonl is a request");
   requests.settle_model(&options.texts);
   requests.keep_places = options.lines || options.texts.size() > 1;
   const GenerateFormat format(requests.jsonl, options.lines, options.sampling.params());
   return run_requests(requests, format, [&] {
     if (requests.jsonl) return open_jsonl(requests, options.texts);
     if (requests.engine.first_is_model && options.texts.empty() && requests.input.empty())
-      throw UsageError("TEXT", "is missing: the first argument, \"" + requests.engine.model +
-                                   "\", is the model; behind it come texts, --input FILE, or - for "
-                                   "standard input");
+      throw invalid_request("TEXT",
+                            "is missing: the first argument, \"" + requests.engine.model +
+                                "\", is the model; behind it come texts, --input FILE, or - for "
+                                "standard input");
     return open_texts(options.texts, requests.input, options.lines);
   });
 }

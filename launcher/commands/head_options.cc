@@ -1,6 +1,6 @@
 #include "launcher/commands/head_options.h"
 
-#include "launcher/usage_error.h"
+#include "base/error.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/request/heads/head_json.h"
@@ -29,7 +29,7 @@ void HeadOptions::add_input(CLI::App& app, const char* command, const char* bar,
 void HeadOptions::settle() {
   requests.settle_model(&texts);
   if (lines && requests.jsonl)
-    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
+    throw invalid_request("--lines", "is for texts; each line of --jsonl is a request");
 }
 
 json HeadOptions::params() const {
@@ -41,9 +41,10 @@ json HeadOptions::params() const {
 RequestInput HeadOptions::open() const {
   if (requests.jsonl) return open_jsonl(requests, texts);
   if (requests.engine.first_is_model && texts.empty() && requests.input.empty())
-    throw UsageError("TEXT", "is missing: the first argument, \"" + requests.engine.model +
-                                 "\", is the model; behind it come texts, --input FILE, or - for "
-                                 "standard input");
+    throw invalid_request("TEXT",
+                          "is missing: the first argument, \"" + requests.engine.model +
+                              "\", is the model; behind it come texts, --input FILE, or - for "
+                              "standard input");
   return open_texts(texts, requests.input, lines);
 }
 

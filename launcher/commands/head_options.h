@@ -23,10 +23,10 @@ struct HeadOptions {
   // texts: the help of the arguments; jsonl: of --jsonl.
   void add_input(CLI::App& app, const char* command, const char* bar, const char* texts,
                  const char* jsonl);
-  // What is wrong with the flags that say what the input is. Throws UsageError.
+  // What is wrong with the flags that say what the input is. Throws InputError.
   void settle();
   nlohmann::json params() const;
-  // Texts, lines or JSON requests. Throws UsageError when there are none.
+  // Texts, lines or JSON requests. Throws InputError when there are none.
   RequestInput open() const;
 };
 

@@ -27,7 +27,7 @@ int print_help(const CLI::App& root, const HelpOptions& options) {
       if (sub->get_name() == word) found = sub;
     }
     if (found == nullptr)
-      throw UsageError(
+      throw invalid_request(
           "COMMAND", "there is no command \"" + word + "\" of " + name + did_you_mean(word, names));
     command = found;
     name += " " + word;

@@ -119,12 +119,13 @@ RequestInput open_texts(const std::vector<std::string>& arguments, const std::st
     if (text != "-") input.texts.push_back(text);
   const bool from_stdin = input.texts.size() != arguments.size();
   if (from_stdin && (!file.empty() || !input.texts.empty()))
-    throw UsageError("-", "standard input cannot be mixed with texts or --input");
+    throw invalid_request("-", "standard input cannot be mixed with texts or --input");
   if (!input.texts.empty() && !file.empty())
-    throw UsageError("--input", "give texts or a file, not both");
+    throw invalid_request("--input", "give texts or a file, not both");
   if (!input.texts.empty()) return input;
   if (file.empty() && !from_stdin)
-    throw UsageError("TEXT", "nothing to do: give a text, --input FILE, or - for standard input");
+    throw invalid_request("TEXT",
+                          "nothing to do: give a text, --input FILE, or - for standard input");
   auto in = open_input(from_stdin ? "-" : file);
   if (each_line) {
     input.reader = std::make_unique<LineReader>(std::move(in), LineReader::EmptyLines::kKeep);

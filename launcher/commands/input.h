@@ -67,7 +67,7 @@ struct RequestInput {
 };
 
 // The texts of a command: arguments; else the whole of a file ("-": standard input), or each of its
-// lines, also empty ones. Throws UsageError when there are none.
+// lines, also empty ones. Throws InputError when there are none.
 RequestInput open_texts(const std::vector<std::string>& arguments, const std::string& file,
                         bool each_line);
 

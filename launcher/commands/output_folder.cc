@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/usage_error.h"
+#include "base/error.h"
 
 namespace tandem::launcher {
 namespace {
@@ -41,19 +41,20 @@ OutputFolder::OutputFolder(fs::path folder, const std::vector<std::string>& file
   std::error_code error;
   fs::create_directories(folder_, error);
   if (!fs::is_directory(folder_))
-    throw UsageError(
+    throw invalid_request(
         kFolderFlag,
         folder_.string() + ": " + (error ? error.message() : std::string("is not a directory")));
   const fs::path probe = folder_ / partial_name();
   if (const std::string why = write_whole(probe, probe, ""); !why.empty())
-    throw UsageError(kFolderFlag, folder_.string() + ": nothing can be written there: " + why);
+    throw invalid_request(kFolderFlag, folder_.string() + ": nothing can be written there: " + why);
   std::remove(probe.c_str());
   name(files, output_name);
   const long most = pathconf(folder_.c_str(), _PC_NAME_MAX);
   for (const fs::path& path : paths_) {
     if (most > 0 && path.filename().native().size() > static_cast<size_t>(most))
-      throw UsageError(kFolderFlag, path.string() + ": the name is too long");
-    if (fs::is_directory(path)) throw UsageError(kFolderFlag, path.string() + ": is a directory");
+      throw invalid_request(kFolderFlag, path.string() + ": the name is too long");
+    if (fs::is_directory(path))
+      throw invalid_request(kFolderFlag, path.string() + ": is a directory");
   }
 }
 

@@ -16,7 +16,7 @@ class OutputFolder {
   // Makes the folder where there is none, and finds out whether files can be written there: before
   // the work, whose results they are to hold. Where several outputs would have one name, the later
   // files count as having a number (-2, -3, …) behind their stems. No output takes the place of an
-  // input. Throws UsageError (--output-dir).
+  // input. Throws InputError (--output-dir).
   OutputFolder(std::filesystem::path folder, const std::vector<std::string>& files,
                const OutputName& output_name);
 

@@ -54,7 +54,7 @@ class ImageFormat final : public RequestFormat {
 
 int run(ReadOptions& options) {
   options.requests.settle_model(&options.files);
-  if (options.files.empty()) throw UsageError("FILE", "is missing: an image to read");
+  if (options.files.empty()) throw invalid_request("FILE", "is missing: an image to read");
   options.requests.keep_places = options.files.size() > 1;
   if (options.format != "text" && options.format != "json")
     throw invalid_request("--format", "\"" + options.format + "\" is not one of text, json");

@@ -239,7 +239,7 @@ void RequestOptions::add(CLI::App& app) {
 
 RequestInput open_jsonl(const RequestOptions& options, const std::vector<std::string>& texts) {
   if (!texts.empty() && texts != std::vector<std::string>{"-"})
-    throw UsageError("TEXT", "--jsonl reads standard input or --input FILE");
+    throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
   return {std::make_unique<LineReader>(open_input(options.input.empty() ? "-" : options.input)),
           {}};
 }
@@ -248,13 +248,14 @@ int run_on_engine(RequestOptions& options, const std::function<void()>& prepare,
                   const std::function<int(EngineApi&)>& work) {
   const bool remote = options.is_remote();
   if (remote && !options.engine.model.empty())
-    throw UsageError("--model", "the server has one; leave it out with --connect");
+    throw invalid_request("--model", "the server has one; leave it out with --connect");
   if (!remote && options.engine.model.empty())
-    throw UsageError("MODEL",
-                     "is missing: give it as the first argument, or with --model (or "
-                     "--connect, for a server)");
+    throw invalid_request("MODEL",
+                          "is missing: give it as the first argument, or with --model (or "
+                          "--connect, for a server)");
   if (remote && !options.cluster.profile.file.empty())
-    throw UsageError("--profile", "the server computes, and may write one: tandem serve --profile");
+    throw invalid_request("--profile",
+                          "the server computes, and may write one: tandem serve --profile");
   std::unique_ptr<MpiSession> job;
   if (!remote && MpiSession::launched_by_mpi()) {
     catch_signals();

@@ -99,9 +99,9 @@ int run(ScoreOptions& options) {
   const ScoreFormat format(options);
   return run_requests(options.requests, format, [&] {
     if (options.requests.jsonl) return open_jsonl(options.requests, options.texts);
-    if (!options.requests.input.empty()) throw UsageError("--input", "is for --jsonl");
+    if (!options.requests.input.empty()) throw invalid_request("--input", "is for --jsonl");
     if (options.texts.size() != 2)
-      throw UsageError("SOURCE TARGET", "give one source and one target, or --jsonl");
+      throw invalid_request("SOURCE TARGET", "give one source and one target, or --jsonl");
     for (const std::string& text : options.texts) check_utf8(text, "SOURCE TARGET");
     const json line = {{"prompt", options.texts[0]}, {"target", options.texts[1]}};
     return RequestInput{nullptr, {line.dump()}, 0};

@@ -126,7 +126,7 @@ void fit_file_limit(server::ServerConfig& http) {
 
 int run(ServeOptions& options) {
   catch_signals();
-  if (options.engine.model.empty()) throw UsageError("MODEL", "is missing");
+  if (options.engine.model.empty()) throw invalid_request("MODEL", "is missing");
   options.cluster.log.apply("engine");
   for (const std::string& warning : options.warnings) spdlog::warn("{}", warning);
   options.cluster.config.client_port = options.client_port.value_or(kDefaultClientPort);

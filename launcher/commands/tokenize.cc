@@ -90,16 +90,16 @@ int tokenize_texts(const Tokenizer& tokenizer, const TokenizeOptions& options, R
 int run(TokenizeOptions& options) {
   options.model.settle_model(&options.texts);
   if (options.model.model.empty())
-    throw UsageError("MODEL", "is missing: give it as the first argument, or with --model");
+    throw invalid_request("MODEL", "is missing: give it as the first argument, or with --model");
   if (options.lines && options.jsonl)
-    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
+    throw invalid_request("--lines", "is for texts; each line of --jsonl is a request");
   const auto tokenizer = load_tokenizer(options.model.find_model(hub::ModelFiles::kTokenizer));
   if (!options.jsonl)
     return tokenize_texts(*tokenizer, options,
                           open_texts(options.texts, options.input, options.lines));
   bool failed = false;
   if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
-    throw UsageError("TEXT", "--jsonl reads standard input or --input FILE");
+    throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
   LineReader reader(open_input(options.input.empty() ? "-" : options.input));
   while (const auto line = reader.next(/*wait=*/true))
     std::cout << dump_line(tokenize_line(*tokenizer, *line, options.source_lang,

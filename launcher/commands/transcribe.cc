@@ -188,15 +188,16 @@ class Transcriber {
 int run(TranscribeOptions& options) {
   const auto format = transcript_format(options.format);
   if (!format)
-    throw UsageError("--format", "must be text, srt, vtt, json or verbose_json, not " +
-                                     readable(options.format));
+    throw invalid_request("--format", "must be text, srt, vtt, json or verbose_json, not " +
+                                          readable(options.format));
   if (!options.task.empty() && options.task != "transcribe" && options.task != "translate")
-    throw UsageError("--task", "must be transcribe or translate, not " + readable(options.task));
+    throw invalid_request("--task",
+                          "must be transcribe or translate, not " + readable(options.task));
   options.requests.settle_model(&options.files);
   if (options.files.empty())
-    throw UsageError("FILE", "is missing: a file of sound, behind the model");
+    throw invalid_request("FILE", "is missing: a file of sound, behind the model");
   if (std::count(options.files.begin(), options.files.end(), "-") > 1)
-    throw UsageError("-", "standard input is read once");
+    throw invalid_request("-", "standard input is read once");
   std::optional<OutputFolder> folder;
   return run_on_engine(
       options.requests,

@@ -61,7 +61,7 @@ TEST(OutputFolder, WhatIsInTheWayIsSaidBeforeTheWork) {
     try {
       const OutputFolder made(folder, files, with_txt);
       ADD_FAILURE() << folder;
-    } catch (const UsageError& e) {
+    } catch (const InputError& e) {
       EXPECT_EQ(e.param(), "--output-dir");
       EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << e.what();
     }
