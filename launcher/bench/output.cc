@@ -39,7 +39,7 @@ void check_file(const std::string& path, const char* flag) {
 void OutputOptions::check() const {
   parse();
   if (!save.empty()) check_file(save, "--save-result");
-  if (!plot.empty()) check_file(plot_base(plot) + ".svg", "--plot");
+  if (!plot.empty()) check_file(plot_base(plot) + ".html", "--plot");
 }
 
 void OutputOptions::add(CLI::App& app) {
@@ -60,8 +60,8 @@ void OutputOptions::add_goodput(CLI::App& app) {
 
 void OutputOptions::add_plot(CLI::App& app) {
   app.add_option("--plot", plot,
-                 "picture of all requests over time: FILE.svg, and the same as a Vega-Lite "
-                 "specification with its data, FILE.vl.json")
+                 "picture of all requests over time: FILE.html, a page for a browser, and its "
+                 "Vega-Lite specification with the data, FILE.vl.json")
       ->type_name("FILE")
       ->group(kOutputGroup);
 }
@@ -99,8 +99,9 @@ int OutputOptions::write(Json head, const std::vector<BenchRequest>& requests, d
   save_json(head);
   if (!plot.empty()) {
     const std::string base = plot_base(plot);
-    write_file(base + ".vl.json", plot_specification(requests, title).dump(1) + "\n", "--plot");
-    write_file(base + ".svg", plot_svg(requests, title), "--plot");
+    const Json specification = plot_specification(requests, title);
+    write_file(base + ".vl.json", specification.dump(1) + "\n", "--plot");
+    write_file(base + ".html", plot_page(specification, title), "--plot");
   }
   return summary.at("failed") == 0 ? 0 : 1;
 }

@@ -1,10 +1,7 @@
 #include "launcher/bench/plot.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
-
-#include "launcher/bench/chart.h"
 
 namespace tandem::bench {
 namespace {
@@ -13,6 +10,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRequests = 4000;  // that are drawn one by one
 constexpr size_t kQuantiles = 200;      // points of a distribution
+
+using Points = std::vector<std::pair<double, double>>;
 
 constexpr char kLatencyTitle[] = "Latency by time of arrival";
 constexpr char kArrivalAxis[] = "sent, seconds from the start";
@@ -77,66 +76,6 @@ std::vector<Distribution> distributions(const std::vector<BenchRequest>& request
     out.push_back(std::move(d));
   }
   return out;
-}
-
-std::string rounded(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, ms < 10 ? "%.1f" : "%.0f", ms);
-  return text;
-}
-
-Chart latency_chart(const Shown& shown, double end, double top) {
-  Points ttft, e2el, failed;
-  double most = 0;
-  for (const BenchRequest* r : shown.requests) {
-    if (r->failed()) {
-      failed.emplace_back(r->sent, 0);
-      continue;
-    }
-    if (r->first >= 0) ttft.emplace_back(r->sent, r->ttft() * 1e3);
-    e2el.emplace_back(r->sent, r->e2el() * 1e3);
-    most = std::max(most, e2el.back().second);
-  }
-  Chart chart(kLatencyTitle, {90, top, 860, 220}, {kArrivalAxis, nice_ticks(end, 10)},
-              {"milliseconds", nice_ticks(most, 7)});
-  chart.add_dots(e2el, "e2el");
-  chart.add_dots(ttft, "ttft");
-  chart.add_dots(failed, "failed");
-  chart.add_legend("until the last token (E2EL)", "e2el");
-  if (!ttft.empty()) chart.add_legend("until the first (TTFT)", "ttft");
-  if (!failed.empty()) chart.add_legend("failed", "failed");
-  return chart;
-}
-
-Chart timeline_chart(const Shown& shown, double end, double top, double height) {
-  std::vector<Chart::Bar> waiting, running, failed;
-  double y = 0;
-  const double step = static_cast<double>(shown.all) / static_cast<double>(shown.requests.size());
-  for (const BenchRequest* r : shown.requests) {
-    y += step;
-    const double middle = y - step / 2;
-    if (r->failed()) {
-      failed.push_back({r->sent, r->last, middle});
-    } else if (r->first < 0) {
-      waiting.push_back({r->sent, r->last, middle});
-    } else {
-      waiting.push_back({r->sent, r->first, middle});
-      running.push_back({r->first, r->last, middle});
-    }
-  }
-  Axis requests{"requests, as they were sent", nice_ticks(static_cast<double>(shown.all), 5)};
-  if (requests.ticks.step < 1) requests.ticks = {1, static_cast<int>(shown.all)};
-  const double row = height / requests.ticks.end() * step;
-  Chart chart(kTimelineTitle, {90, top, 860, height}, {kTimeAxis, nice_ticks(end, 10)},
-              std::move(requests));
-  const double thickness = std::clamp(row * 0.8, 0.4, 10.0);
-  chart.add_bars(waiting, "wait", thickness);
-  chart.add_bars(running, "run", thickness);
-  chart.add_bars(failed, "bad", thickness);
-  chart.add_legend("from the first token to the last", "run");
-  chart.add_legend("until the first token", "wait");
-  if (!failed.empty()) chart.add_legend("failed", "bad");
-  return chart;
 }
 
 Json axis(const std::string& field, const std::string& title) {
@@ -209,37 +148,10 @@ Json timeline_view(size_t rows) {
 }  // namespace
 
 std::string plot_base(const std::string& file) {
-  for (const std::string end : {".vl.json", ".svg"})
+  for (const std::string end : {".vl.json", ".html"})
     if (file.size() > end.size() && file.compare(file.size() - end.size(), end.size(), end) == 0)
       return file.substr(0, file.size() - end.size());
   return file;
-}
-
-std::string plot_svg(const std::vector<BenchRequest>& requests, const std::string& title) {
-  const Shown shown = choose(requests);
-  if (shown.requests.empty()) return svg_picture(980, 80, title, "no requests", {});
-  double last_sent = 0, end = 0;
-  for (const BenchRequest& r : requests) {
-    last_sent = std::max(last_sent, r.sent);
-    end = std::max(end, r.last);
-  }
-  // Requests that were sent all at once would stand on the axis, however short it is.
-  const double arrivals = std::max(last_sent, end / 10);
-  const double height = std::clamp(12.0 * static_cast<double>(shown.requests.size()), 80.0, 380.0);
-  std::vector<Chart> charts{latency_chart(shown, arrivals, 100),
-                            timeline_chart(shown, end, 420, height)};
-  const double top = 520 + height;
-  const auto all = distributions(requests);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Distribution& d = all[i];
-    Chart chart(std::string(d.name) + ": p50 " + rounded(percentile(d.ms, 50)) + ", p99 " +
-                    rounded(percentile(d.ms, 99)),
-                {90 + 235 * static_cast<double>(i), top, 155, 130},
-                {"milliseconds", nice_ticks(d.ms.back(), 3)}, {kShareAxis, {25, 4}});
-    chart.add_line(d.quantiles(), "line");
-    charts.push_back(std::move(chart));
-  }
-  return svg_picture(980, top + (all.empty() ? 0 : 190), title, shown.note(), charts);
 }
 
 Json plot_specification(const std::vector<BenchRequest>& requests, const std::string& title) {
@@ -263,6 +175,25 @@ Json plot_specification(const std::vector<BenchRequest>& requests, const std::st
       {"title", {{"text", title}, {"subtitle", shown.note()}}},
       {"data", {{"values", rows_of(shown)}}},
       {"vconcat", {latency_view(), timeline_view(shown.requests.size()), {{"hconcat", curves}}}}};
+}
+
+std::string plot_page(const Json& specification, const std::string& title) {
+  std::string json = specification.dump();
+  for (size_t at = 0; (at = json.find('<', at)) != json.npos;) json.replace(at, 1, "\\u003c");
+  std::string escaped;
+  for (const char c : title) {
+    if (c == '<') {
+      escaped += "&lt;";
+    } else {
+      escaped += c == '&' ? std::string("&amp;") : std::string(1, c);
+    }
+  }
+  std::string page = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>" +
+                     escaped + "</title>\n";
+  for (const char* library : {"vega@5", "vega-lite@5", "vega-embed@6"})
+    page += std::string("<script src=\"https://cdn.jsdelivr.net/npm/") + library + "\"></script>\n";
+  return page + "<div id=\"plot\"></div>\n<script>vegaEmbed(\"#plot\", " + json +
+         ")</script>\n</html>\n";
 }
 
 }  // namespace tandem::bench

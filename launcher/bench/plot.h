@@ -9,11 +9,12 @@
 
 namespace tandem::bench {
 
-// "requests.svg", "requests.vl.json" and "requests" → "requests".
+// "requests.html", "requests.vl.json" and "requests" → "requests".
 std::string plot_base(const std::string& file);
-std::string plot_svg(const std::vector<BenchRequest>& requests, const std::string& title);
-// The same as a Vega-Lite specification, with the data: for editors and notebooks.
+// A Vega-Lite specification with the data: for editors and notebooks.
 nlohmann::ordered_json plot_specification(const std::vector<BenchRequest>& requests,
                                           const std::string& title);
+// A page that draws it. The browser fetches Vega's scripts from a public CDN.
+std::string plot_page(const nlohmann::ordered_json& specification, const std::string& title);
 
 }  // namespace tandem::bench

@@ -20,7 +20,7 @@ std::vector<const Field*> fields_of(const Message& message) {
 }
 
 template <class Ids>
-void check_ids(const Ids& ids, const std::string& name, int vocab_size) {
+void check_option_ids(const Ids& ids, const std::string& name, int vocab_size) {
   for (int i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || ids[i] >= vocab_size)
       throw invalid_request(
@@ -58,11 +58,11 @@ void check_vocabulary(const Options& options, int vocab_size) {
     if (field->cpp_type() != Field::CPPTYPE_MESSAGE) continue;
     const Message& value = Options::GetReflection()->GetMessage(options, field);
     if (const auto* ids = dynamic_cast<const proto::TokenIds*>(&value)) {
-      check_ids(ids->ids(), name, vocab_size);
+      check_option_ids(ids->ids(), name, vocab_size);
     } else if (const auto* lists = dynamic_cast<const proto::TokenIdLists*>(&value)) {
-      for (const auto& list : lists->lists()) check_ids(list.ids(), name, vocab_size);
+      for (const auto& list : lists->lists()) check_option_ids(list.ids(), name, vocab_size);
     } else if (const auto* biases = dynamic_cast<const proto::SequenceBiases*>(&value)) {
-      for (const auto& bias : biases->biases()) check_ids(bias.ids(), name, vocab_size);
+      for (const auto& bias : biases->biases()) check_option_ids(bias.ids(), name, vocab_size);
     } else if (const auto* bias = dynamic_cast<const proto::LogitBias*>(&value)) {
       check_bias(*bias, name, vocab_size);
     }

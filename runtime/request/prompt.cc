@@ -25,7 +25,7 @@ using Ids = std::vector<int32_t>;
 
 // --- token ids ---------------------------------------------------------------------------------
 
-void check_ids(const Ids& ids, const std::string& field, int vocab_size) {
+void check_prompt_ids(const Ids& ids, const std::string& field, int vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || ids[i] >= vocab_size)
       throw invalid_request(field, "token id " + std::to_string(ids[i]) + " at position " +
@@ -133,7 +133,7 @@ void add_target(const proto::Prompt& prompt, const proto::GenerationOptions& opt
   const proto::PromptPart& part = prompt.target();
   const TextOptions text = output_text(options, tokenizer, with);
   Ids target = tokenise(part, tokenizer, text);
-  check_ids(target, part.field(), resolver.vocab_size());
+  check_prompt_ids(target, part.field(), resolver.vocab_size());
   // A language behind the text is the one that the decoder starts with.
   if (part.has_text() && text.language != nullptr && !target.empty() && !decoder.empty() &&
       target.back() == decoder.front() && tokenizer->languages().is_language(target.back()))
@@ -206,7 +206,7 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
   Ids ids = source_ids(prompt.encoder(), options, with, tokenizer,
                        cut_of(prompt.encoder(), with, tokenizer, resolver));
   check_not_empty(prompt, with);
-  check_ids(ids, field, resolver.encoder_vocab_size());
+  check_prompt_ids(ids, field, resolver.encoder_vocab_size());
   if (with.truncate_prompt_tokens && !prompt.encoder().has_second())
     truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
   check_encoder(ids, field, resolver.encoder_positions());
@@ -299,13 +299,13 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   std::optional<Ids> given;
   if (prompt.has_decoder()) {
     given = tokenise(prompt.decoder(), tokenizer, output_text(options, tokenizer, with));
-    check_ids(*given, prompt.decoder().field(), resolver.vocab_size());
+    check_prompt_ids(*given, prompt.decoder().field(), resolver.vocab_size());
   }
   if (prompt.has_target() && !given) given = Ids();  // the target brings its own BOS
   const DecoderPromptContext context{config, resolver.decoder_start(options),
                                      resolver.default_bos(options)};
   DecoderPrompt decoder = decoder_prompt_rule(config)(given, context);
-  check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
+  check_prompt_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
   if (prompt.has_target()) add_target(prompt, options, tokenizer, with, resolver, decoder.ids, out);
   out.lengths = {static_cast<int>(decoder.ids.size()), decoder.default_bos};

@@ -7,6 +7,8 @@
 #include <array>
 #include <string>
 
+#include "server/http/token_chars.h"
+
 namespace tandem::server {
 namespace {
 
@@ -18,8 +20,6 @@ Digest digest_of(std::string_view text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
   return digest;
 }
-
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 }  // namespace
 

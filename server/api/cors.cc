@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/http/token_chars.h"
+
 namespace tandem::server {
 namespace {
 
@@ -16,10 +18,6 @@ const std::string* allowed_origin(const ServerConfig& config, const HttpRequest&
   return nullptr;
 }
 
-bool is_token_char(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
 bool is_method(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kParsedBytes = 3;  // that a byte of a form takes when it is parsed, at most
+constexpr size_t kParsedFormBytes = 3;  // that a byte of a form takes when it is parsed, at most
 constexpr size_t kFieldBytes = 256;
 
 // Blanks are "+" there.
@@ -61,7 +61,8 @@ void refuse_foreign_page(const HttpRequest& request) {
 json parse_form(const HttpRequest& request, const FormFields& known) {
   const std::string_view body = request.body;
   const auto fields = static_cast<size_t>(std::count(body.begin(), body.end(), '&')) + 1;
-  if (request.memory && !request.memory->grow_by(body.size() * kParsedBytes + fields * kFieldBytes))
+  if (request.memory &&
+      !request.memory->grow_by(body.size() * kParsedFormBytes + fields * kFieldBytes))
     throw no_body_memory(request.memory->budget());
   json out = json::object();
   for (size_t at = 0; at < body.size();) {

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kParsedBytes = 40;  // that a byte of JSON may take when it is parsed
+constexpr size_t kParsedJsonBytes = 40;  // that a byte of JSON may take when it is parsed
 
 // What these say is no JSON, even where it looks like some.
 constexpr std::string_view kTexts[] = {"model",           "language",   "prompt",
@@ -106,7 +106,7 @@ SoundForm read_sound_form(const HttpRequest& request) {
       form.file = part.file;
       continue;
     }
-    if (request.memory && !request.memory->grow_by(kParsedBytes * part.content.size()))
+    if (request.memory && !request.memory->grow_by(kParsedJsonBytes * part.content.size()))
       throw no_body_memory(request.memory->budget());
     put(form.fields, part);
   }

@@ -21,8 +21,8 @@ constexpr const char* kGranularities = "timestamp_granularities";
 
 // OpenAI's and vLLM's fields that say nothing about the answer, and those that ask for what there
 // is not.
-constexpr const char* kAccepted[] = {"user", "stream_include_usage"};
-constexpr std::pair<const char*, const char*> kRefused[] = {
+constexpr const char* kIgnoredSpeechFields[] = {"user", "stream_include_usage"};
+constexpr std::pair<const char*, const char*> kRefusedSpeechFields[] = {
     {"include", "there are no log-probabilities of transcriptions"},
     {"hotwords", "say such words in `prompt`"},
     {"keywords", "say such words in `prompt`"},
@@ -32,7 +32,7 @@ constexpr std::pair<const char*, const char*> kRefused[] = {
     {"stream_continuous_usage_stats", "the usage comes with the last event"},
     {"vllm_xargs", "there are no plugins that would read them"}};
 
-bool asks_for_nothing(const json& value) {
+bool is_off(const json& value) {
   return value == false || value == "" || (value.is_structured() && value.empty());
 }
 
@@ -46,9 +46,9 @@ void check_chunking(const json& strategy) {
 }
 
 void take_foreign(json& fields, SpeechTask task) {
-  for (const char* name : kAccepted) fields.erase(name);
-  for (const auto& [name, why] : kRefused)
-    if (const auto value = take(fields, name); value && !asks_for_nothing(*value))
+  for (const char* name : kIgnoredSpeechFields) fields.erase(name);
+  for (const auto& [name, why] : kRefusedSpeechFields)
+    if (const auto value = take(fields, name); value && !is_off(*value))
       throw not_supported(name, why);
   if (const auto strategy = take(fields, "chunking_strategy")) check_chunking(*strategy);
   if (const auto to = take_string(fields, "to_language"); to && !to->empty()) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/http/token_chars.h"
 
 namespace tandem::server {
 namespace {
@@ -11,18 +12,10 @@ namespace {
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr size_t kMaxBoundary = 70;
 
-bool is_letter_or_digit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-bool is_token_char(char c) {
-  return is_letter_or_digit(c) ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
 bool is_boundary_char(char c) {
   return is_letter_or_digit(c) ||
          std::string_view("'()+_,-./:=? ").find(c) != std::string_view::npos;
 }
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
 // Of a header: anything but controls, the tabulator excepted.
 bool is_text_char(char c) { return static_cast<unsigned char>(c) >= 0x20 ? c != 0x7f : c == '\t'; }
 

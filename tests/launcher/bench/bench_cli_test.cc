@@ -54,7 +54,7 @@ TEST(BenchCli, TenTokensATenthOfASecondApart) {
     const ProcessResult r =
         bench("serve", {"--base-url", server.url(), "--num-prompts", "4", "--output-len", "10",
                         "--goodput", "ttft:900", "--save-result", dir / "figures.json", "--plot",
-                        dir / "picture.svg", "--api-key", "secret", "--header", "x-team: red"});
+                        dir / "picture.html", "--api-key", "secret", "--header", "x-team: red"});
     ASSERT_EQ(r.status, 0) << r.out << r.err;
     EXPECT_NE(r.out.find("TTFT, time to first token"), std::string::npos) << r.out;
     figures = json::parse(test::read_file(dir / "figures.json"));
@@ -80,7 +80,7 @@ TEST(BenchCli, TenTokensATenthOfASecondApart) {
   EXPECT_EQ(body["prompt"].size(), 256u);
   EXPECT_EQ(body["max_tokens"], 10);
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
-  EXPECT_NE(test::read_file(dir / "picture.svg").find("Latency by time of arrival"),
+  EXPECT_NE(test::read_file(dir / "picture.html").find("Latency by time of arrival"),
             std::string::npos);
   const json picture = json::parse(test::read_file(dir / "picture.vl.json"));
   EXPECT_EQ(picture["data"]["values"].size(), 4u);
@@ -204,7 +204,7 @@ TEST(BenchCli, ThroughputTakesTheEnginesFlags) {
   EXPECT_EQ(figures["total_output_tokens"], 36);
   EXPECT_GT(figures["mean_ttft_ms"], 0);
   EXPECT_GT(figures["cpu_seconds"], 0);
-  EXPECT_TRUE(std::filesystem::exists(dir / "picture.svg"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "picture.html"));
   EXPECT_TRUE(std::filesystem::exists(dir / "picture.vl.json"));
   figures = run({"--tp", "2", "--distributed-executor-backend", "threads"});
   EXPECT_EQ(figures["total_output_tokens"], 36) << "in a cluster";

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "launcher/bench/audio.h"
-#include "launcher/bench/chart.h"
 #include "launcher/bench/load.h"
 #include "launcher/bench/plot.h"
 #include "tests/support/files/files.h"
@@ -90,34 +89,12 @@ TEST(BenchReport, FiguresThatNoRequestHasAreLeftOut) {
   EXPECT_EQ(format_table(s, {}).find("TPOT"), std::string::npos);
 }
 
-TEST(BenchChart, TicksAreRound) {
-  const auto ticks = [](double most, int steps) {
-    const Ticks t = nice_ticks(most, steps);
-    return t.label(0) + " " + t.label(1) + " … " + t.label(t.count);
-  };
-  EXPECT_EQ(ticks(97, 5), "0 20 … 100");
-  EXPECT_EQ(ticks(100, 5), "0 20 … 100");
-  EXPECT_EQ(ticks(101, 5), "0 50 … 150");
-  EXPECT_EQ(ticks(0.0123, 5), "0.000 0.005 … 0.015");
-  EXPECT_EQ(ticks(3, 10), "0.0 0.5 … 3.0");
-  EXPECT_EQ(ticks(31128, 5), "0 10,000 … 40,000");
-  EXPECT_EQ(ticks(0, 5), "0.0 0.2 … 1.0") << "nothing to show";
-}
-
 TEST(BenchPlot, BothFilesShowTheSame) {
-  EXPECT_EQ(plot_base("a/b.svg"), "a/b");
+  EXPECT_EQ(plot_base("a/b.html"), "a/b");
   EXPECT_EQ(plot_base("b.vl.json"), "b");
   EXPECT_EQ(plot_base("b"), "b");
   const std::vector<BenchRequest> requests{request(0, 0.1, 1, 10), request(0.5, 0.9, 2.5, 10),
-                                           failed("500", "no")};
-  const std::string svg = plot_svg(requests, "<a & b>");
-  EXPECT_NE(svg.find("&lt;a &amp; b&gt;"), std::string::npos);
-  for (const char* what :
-       {"Latency by time of arrival", "sent, seconds from the start", "milliseconds", ">2,000<",
-        ">2.5<", "TTFT: p50 250", "TPOT", "ITL", "E2EL: p50 1500", "% at or below", "failed"})
-    EXPECT_NE(svg.find(what), std::string::npos) << what;
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_EQ(svg.find("inf"), std::string::npos);
+                                           failed("500", "no</script>")};
   const auto spec = plot_specification(requests, "t");
   EXPECT_EQ(spec["data"]["values"].size(), 3u);
   EXPECT_EQ(spec["data"]["values"][0]["TTFT"], 100);
@@ -126,17 +103,22 @@ TEST(BenchPlot, BothFilesShowTheSame) {
   EXPECT_EQ(spec["vconcat"].size(), 3u);
   EXPECT_EQ(spec["vconcat"][2]["hconcat"].size(), 4u);
   EXPECT_EQ(spec["vconcat"][2]["hconcat"][3]["data"]["values"].back()["share"], 100);
+  const std::string page = plot_page(spec, "<a & b>");
+  EXPECT_NE(page.find("<title>&lt;a &amp; b></title>"), std::string::npos) << page;
+  EXPECT_NE(page.find("no\\u003c/script>"), std::string::npos) << page;
+  const size_t begin = page.find("vegaEmbed(\"#plot\", ") + 20,
+               end = page.find(")</script>", begin);
+  EXPECT_EQ(nlohmann::ordered_json::parse(page.substr(begin, end - begin)), spec);
 }
 
 TEST(BenchPlot, NothingAndALot) {
-  EXPECT_NE(plot_svg({}, "t").find("</svg>"), std::string::npos);
-  EXPECT_NE(plot_svg({failed("500", "no")}, "t").find("</svg>"), std::string::npos);
+  EXPECT_EQ(plot_specification({}, "t")["data"]["values"].size(), 0u);
+  EXPECT_EQ(plot_specification({failed("500", "no")}, "t")["data"]["values"].size(), 1u);
   std::vector<BenchRequest> many;
   for (int i = 0; i < 10000; ++i) many.push_back(request(i, i + 1, i + 2, 2));
-  const std::string svg = plot_svg(many, "t");
-  EXPECT_NE(svg.find("4000 of 10000 requests are drawn"), std::string::npos);
-  EXPECT_LT(svg.size(), 1u << 20);
-  EXPECT_EQ(plot_specification(many, "t")["data"]["values"].size(), 4000u);
+  const auto spec = plot_specification(many, "t");
+  EXPECT_EQ(spec["title"]["subtitle"], "4000 of 10000 requests are drawn");
+  EXPECT_EQ(spec["data"]["values"].size(), 4000u);
 }
 
 TEST(BenchAudio, LengthsOfRecordings) {
