@@ -185,8 +185,9 @@ int32_t PipelineTokenizer::template_id(const TokenizerFiles& files, const std::s
     return *id;
   } else if (const auto unknown = token_to_id(files.unknown_token);
              is_language && unknown && !files.unknown_token.empty()) {
-    spdlog::warn("{}: {} is not in the vocabulary; texts begin with {}, as in HuggingFace",
-                 files.file, printable(name), printable(files.unknown_token));
+    spdlog::warn(
+        "{}: {} is not in the vocabulary; texts have {} for their language, as in HuggingFace",
+        files.file, printable(name), printable(files.unknown_token));
     return *unknown;
   }
   throw invalid_model(files.file, in_quotes(name) + " is not in the vocabulary");

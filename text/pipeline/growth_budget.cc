@@ -7,8 +7,8 @@
 namespace tandem {
 namespace {
 
-// For each byte of a text, and for any text. Published tokenizers at most double a text in UTF-8;
-// the worst single character (U+FDFA in NFKD, then ByteLevel) becomes 22 times as long.
+// For each byte of a text, and for any text. ByteLevel at most doubles one; the worst character
+// (U+FDFA in NFKD, then ByteLevel) becomes 22 times as long.
 constexpr size_t kMaxGrowth = 16, kMaxMore = size_t{1} << 20;
 
 size_t limit_of(size_t text_bytes) { return kMaxGrowth * text_bytes + kMaxMore; }
