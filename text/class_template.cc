@@ -1,19 +1,45 @@
 #include "text/class_template.h"
 
+#include <spdlog/spdlog.h>
+
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "text/checkpoint_files.h"
+#include "text/languages.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 
-// The token of the source's language.
-std::string source_token(const TokenizerRule& rule, const OptionalFile& config) {
+// HuggingFace's class knows its languages, and takes no other source.
+void check_source(const TokenizerRule& rule, const JsonView& config, const JsonView& named) {
   const TokenizerRule::Languages& languages = rule.languages;
-  if (const auto named = config.view().find("src_lang")) return languages.token(named->string());
+  std::map<std::string, int32_t> tokens;
+  const auto names =
+      languages.table != nullptr ? languages.table(config) : rule.extra_tokens(config);
+  for (const std::string& name : names) tokens.emplace(languages.token(name), 0);
+  if (tokens.count(languages.token(named.string())) == 0)
+    named.fail(
+        LanguageSet(languages, tokens, true, "").refusal(named.string(), /*lists_all=*/true));
+}
+
+// The token of the source's language; empty: texts have none.
+std::string source_token(const TokenizerRule& rule, const OptionalFile& config,
+                         const SpecialTokens& tokens) {
+  const TokenizerRule::Languages& languages = rule.languages;
+  if (const auto named = config.view().find("src_lang")) {
+    if (languages.only_own) check_source(rule, config.view(), *named);
+    if (!named->string().empty()) return languages.token(named->string());
+    const std::string unknown = tokens.content("unk_token");
+    spdlog::warn("{}: src_lang is empty; texts have {} for their language, as in HuggingFace",
+                 config.name, printable(unknown));
+    return unknown;
+  }
   return languages.token(languages.fallback_of != nullptr ? languages.fallback_of(config.view())
                                                           : languages.fallback);
 }
@@ -93,7 +119,7 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
     out.source_first = templates.single.front() == "$source";
     out.source_last = templates.single.back() == "$source";
   }
-  const std::string source = source_token(rule, config);
+  const std::string source = of_rule ? source_token(rule, config, tokens) : std::string();
   json single = template_json(templates.single, tokens, source, out);
   json pair = template_json(templates.pair, tokens, source, out);
   out.document["post_processor"] = {

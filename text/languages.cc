@@ -123,15 +123,19 @@ int32_t LanguageSet::id_of(const std::string& name, const std::string& field) co
   if (!rule_.before.empty() && has_shape_of_language(rule_, name))
     if (const auto it = ids_.find(name_of(name)); it != ids_.end()) return it->second;
   if (const auto known = this->meant(name)) return ids_.at(*known);
+  throw invalid_request(field, refusal(name));
+}
+
+std::string LanguageSet::refusal(const std::string& name, bool lists_all) const {
   std::string message = in_quotes(name) + " is not a language of this model";
   const std::vector<std::string> meant = nearest(name);
   if (!meant.empty())
     message += " (did you mean " + joined(meant) + "?)";
-  else if (ids_.size() <= kMostListed)
+  else if (lists_all || ids_.size() <= kMostListed)
     message += ", which has " + joined(names());
   else
     message += "; tandem inspect lists the " + std::to_string(ids_.size()) + " that it has";
-  throw invalid_request(field, message);
+  return message;
 }
 
 std::optional<std::string> LanguageSet::meant(std::string_view name) const {

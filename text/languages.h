@@ -43,6 +43,8 @@ class LanguageSet {
   // "zho_Hans", "NB" gives "no", "german" gives "de". Nothing if there is no such name, several, or
   // only one with another script.
   std::optional<std::string> meant(std::string_view name) const;
+  // That `name` is none, and which ones were likely meant; else all, or where they are listed.
+  std::string refusal(const std::string& name, bool lists_all = false) const;
   // The likely intended names for `name`, the likeliest first; at most five.
   std::vector<std::string> nearest(std::string_view name) const;
 

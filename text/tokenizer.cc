@@ -80,6 +80,7 @@ class PipelineTokenizer : public Tokenizer {
   std::string_view decoded_token(int32_t id) const;
   std::vector<int32_t> encode_text(std::string_view text) const;
 
+  std::string file_;
   TextSplitter splitter_;
   std::unique_ptr<PythonTokens> python_;  // instead of added tokens, where it is not null
   // Of languages that have ids of their own: by token, and by id.
@@ -99,7 +100,8 @@ class PipelineTokenizer : public Tokenizer {
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
-    : outside_(files.outside),
+    : file_(files.file),
+      outside_(files.outside),
       source_first_(files.source_first),
       model_max_length_(files.model_max_length),
       tidies_(files.tidies) {
@@ -139,7 +141,8 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
 
 void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
   AddedTokens& added = splitter_.added();
-  for (const auto& group : files.added_tokens) added.add(group, *model_, splitter_.normalizer());
+  for (const auto& group : files.added_tokens)
+    added.add(group, *model_, splitter_.normalizer(), files.file);
   if (files.split_special_tokens) added.ignore_special_in_text();
   // The library numbers tokens itself, whatever the file says.
   const auto list = JsonView(files.document, files.file).find("added_tokens");
@@ -182,8 +185,9 @@ int32_t PipelineTokenizer::template_id(const TokenizerFiles& files, const std::s
     return *id;
   } else if (const auto unknown = token_to_id(files.unknown_token);
              is_language && unknown && !files.unknown_token.empty()) {
-    spdlog::warn("{}: {} is not in the vocabulary; texts begin with {}, as in HuggingFace",
-                 files.file, printable(name), printable(files.unknown_token));
+    spdlog::warn(
+        "{}: {} is not in the vocabulary; texts have {} for their language, as in HuggingFace",
+        files.file, printable(name), printable(files.unknown_token));
     return *unknown;
   }
   throw invalid_model(files.file, in_quotes(name) + " is not in the vocabulary");
@@ -224,11 +228,14 @@ void PipelineTokenizer::find_languages(const TokenizerFiles& files) {
 std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const {
   check_utf8(text, "text");
   std::vector<int32_t> ids;
-  const std::unique_ptr<WordEncoder> encoder = model_->word_encoder();
+  GrowthBudget budget(file_, text.size());
+  const std::unique_ptr<WordEncoder> encoder = model_->word_encoder(budget);
   const TextSplitter::Sink sink{[&](std::string_view word) { encoder->encode(word, ids); },
                                 [&](int32_t id) { ids.push_back(id); }};
-  const auto words = [&](std::string_view part) { splitter_.split_words(part, false, sink); };
-  python_ ? python_->split(text, {words, sink.token}) : splitter_.split(text, sink);
+  const auto words = [&](std::string_view part) {
+    splitter_.split_words(part, false, budget, sink);
+  };
+  python_ ? python_->split(text, {words, sink.token}) : splitter_.split(text, budget, sink);
   return ids;
 }
 

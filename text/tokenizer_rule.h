@@ -103,6 +103,9 @@ struct TokenizerRule {
     std::vector<std::string> (*table)(const JsonView& config) = nullptr;
     // The default where it depends on tokenizer_config.json; nullptr: `fallback`.
     std::string (*fallback_of)(const JsonView& config) = nullptr;
+    // Files may name no other source than those of `table`, or of the rule's extra tokens. Else a
+    // name that the vocabulary lacks is the unknown token.
+    bool only_own = false;
     std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token

@@ -67,6 +67,7 @@ TokenizerRule tokenizer() {
   TokenizerRule rule{"M2M100Tokenizer", "m2m_100", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.source = rule.sentencepiece.target = "sentencepiece.bpe.model";
   rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos, languages};
+  rule.languages.only_own = true;
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},
                                       {"sep_token", "</s>"},

@@ -89,6 +89,7 @@ TokenizerRule mbart50_tokenizer() {
       /*begins_with=*/"cls_token");
   rule.words.change_vocabulary = add_languages;
   rule.extra_tokens = [](const JsonView&) { return all_languages(); };
+  rule.languages.only_own = true;
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   return with_special_tokens(std::move(rule), Target::kForcedBos);

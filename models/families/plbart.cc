@@ -76,6 +76,7 @@ TokenizerRule tokenizer() {
   };
   rule.special_tokens = fairseq_tokens();
   rule.extra_tokens = languages;
+  rule.languages.only_own = true;
   rule.reserved_tokens = reserved;
   rule.single = {"$A", "eos_token", "$source"};
   rule.pair = {"$A", "$B", "eos_token", "$source"};

@@ -48,7 +48,16 @@ OTHERS = {
     "speex.ogg": "-c:a libspeex -ar 16000", "v2.wma": "-c:a wmav2", "v1.wma": "-c:a wmav1", "ac3.ac3": "-c:a ac3",
     "eac3.eac3": "-c:a eac3", "mp2.ts": "-c:a mp2", "mp3.flv": "-c:a libmp3lame", "pcm.avi": "-c:a pcm_s16le",
     "wavpack.wv": "-c:a wavpack", "tta.tta": "-c:a tta", "g726.wav": "-c:a g726 -ar 8000 -ac 1",
+    "dts.dts": "-c:a dca -strict -2 -t 0.02", "truehd.thd": "-c:a truehd -strict -2", "aac.loas": "-c:a aac -f latm",
+    "gsm.gsm": "-c:a libgsm -ar 8000 -ac 1", "pcm.sox": "-c:a pcm_s32le -ar 8000", "pcm.au": "-c:a pcm_s16be -ar 8000",
+    "mp2.mpg": "-c:a mp2 -f mpeg", "nellymoser.flv": "-c:a nellymoser -ar 8000 -ac 1", "swf.flv": "-c:a adpcm_swf -ar 11025",
+    "s302m.ts": "-c:a s302m -strict -2 -ar 48000 -ac 2 -t 0.02", "g722.wav": "-c:a g722 -ar 16000 -ac 1",
+    "g723.wav": "-c:a g723_1 -ar 8000 -ac 1 -b:a 6300", "yamaha.wav": "-c:a adpcm_yamaha -ar 8000",
+    "aac.3gp": "-c:a aac -ar 8000 -t 0.05", "ima_qt.mov": "-c:a adpcm_ima_qt -ar 8000 -t 0.05",
 }
+
+# AMR, which ffmpeg only reads: frames of the highest and the lowest rate. Any bits are sound.
+SPEECH = {"nb.amr": (b"#!AMR\n", 0x3C, 31), "wb.amr": (b"#!AMR-WB\n", 0x04, 17)}
 
 
 def main():
@@ -61,6 +70,9 @@ def main():
     for name, options in OTHERS.items():
         subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i", "sine=300:d=0.12:r=44100", "-bitexact",
                         *options.split(), str(folder / name)], check=True)
+    for name, (head, kind, size) in SPEECH.items():
+        frames = [bytes([kind] + [(31 * i + 7 * n) % 256 for i in range(size)]) for n in range(6)]
+        (folder / name).write_bytes(head + b"".join(frames))
 
 
 main()

@@ -26,8 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     PieceModel model;
     model.charsmap = table;
     const nlohmann::json json = {{"precompiled_charsmap", encode_base64(table)}};
-    const std::string of_model = PieceNormalizer(model).normalize(text);
-    const std::string of_file = PrecompiledNormalizer(JsonView(json, "input")).normalize(text);
+    GrowthBudget budget("input", text.size());
+    const std::string of_model = PieceNormalizer(model).normalize(text, budget);
+    const std::string of_file =
+        PrecompiledNormalizer(JsonView(json, "input")).normalize(text, budget);
     for (const std::string& out : {of_model, of_file})
       if (find_invalid_utf8(out) != std::string::npos) std::abort();
   } catch (const InputError&) {

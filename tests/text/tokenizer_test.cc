@@ -27,6 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
+using testing::AllOf;
+using testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 
 const fs::path kData = fs::path(TANDEM_SOURCE_DIR) / "tests/data";
@@ -240,6 +242,44 @@ TEST(Tokenizer, PLBartWithoutASource) {
   EXPECT_EQ(encoded({{"language_codes", "multi"}}), (Ids{4, 38, 2, 643}));
   EXPECT_EQ(encoded({{"language_codes", "multi"}, {"src_lang", nullptr}}), (Ids{4, 38, 2, 643}));
   EXPECT_EQ(encoded({{"language_codes", "multi"}, {"src_lang", "php"}}), (Ids{4, 38, 2, 645}));
+}
+
+// A source that is no language: where HuggingFace 5.24's class ends with a KeyError it is refused,
+// elsewhere texts get the unknown token as there.
+TEST(Tokenizer, FilesWithAnUnknownSource) {
+  const auto encoded = [](const char* class_name, const json& source) {
+    CopiedCheckpoint copy("plbart-tiny");
+    const char* codes = class_name == std::string("M2M100Tokenizer") ? "m2m100" : "base";
+    copy.update("tokenizer_config.json",
+                {{"tokenizer_class", class_name}, {"src_lang", source}, {"language_codes", codes}});
+    copy.write("vocab.json", R"({"<unk>": 3, "<s>": 0, "</s>": 2, "<pad>": 1, "\u2581a": 4})");
+    return load_tokenizer(copy.path())->encode("a");
+  };
+  const auto error = [&](const char* class_name, const json& source) -> std::string {
+    try {
+      encoded(class_name, source);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const auto refused = HasSubstr("tokenizer_config.json: src_lang: ");
+  EXPECT_THAT(error("MBart50Tokenizer", "xx_YY"),
+              AllOf(refused, HasSubstr("\"xx_YY\" is not a language of this model, which has "
+                                       "af_ZA, ar_AR, ")));
+  EXPECT_THAT(error("MBart50Tokenizer", "EN_XX"), AllOf(refused, HasSubstr("did you mean en_XX?")));
+  for (const char* name : {"", "<s>", "english"})
+    EXPECT_THAT(error("MBart50Tokenizer", name), refused) << name;
+  EXPECT_THAT(error("M2M100Tokenizer", "fra"), AllOf(refused, HasSubstr("did you mean fr?")));
+  EXPECT_THAT(error("M2M100Tokenizer", ""), AllOf(refused, HasSubstr("which has af, am, ar, ")));
+  EXPECT_THAT(error("PLBartTokenizer", "ruby"), HasSubstr("which has en_XX, java or python"));
+  EXPECT_EQ(encoded("PLBartTokenizer", "java"), (Ids{4, 2, 641}));
+  EXPECT_EQ(encoded("M2M100Tokenizer", nullptr), (Ids{23, 4, 2}));
+  EXPECT_EQ(encoded("MBart50Tokenizer", nullptr), (Ids{644, 4, 2}));
+  for (const char* name : {"xx_YY", "", "EN_XX"})
+    EXPECT_EQ(encoded("MBartTokenizer", name), (Ids{4, 2, 3})) << name;
+  for (const char* name : {"xxx_Latn", ""})
+    EXPECT_EQ(encoded("NllbTokenizer", name), (Ids{3, 4, 2})) << name;
 }
 
 TEST(Tokenizer, LanguagesOfTexts) {

@@ -25,13 +25,14 @@ size_t spaces_start(std::string_view text, size_t end, size_t limit) {
   return end;
 }
 
-std::string normalized_content(const Normalizer& normalizer, const std::string& text) {
-  if (!normalizer.misaligns(false, false)) return normalizer.normalize(text);
+std::string normalized_content(const Normalizer& normalizer, const std::string& text,
+                               GrowthBudget& budget) {
+  if (!normalizer.misaligns(false, false)) return normalizer.normalize(text, budget);
   AlignedText changed(text);
   try {
-    normalizer.align(changed);
+    normalizer.align(changed, budget);
   } catch (const Misaligned&) {
-    return normalizer.normalize(text);
+    return normalizer.normalize(text, budget);
   }
   return changed.text();
 }
@@ -120,15 +121,18 @@ std::optional<TokenTrie::Match> TokenTrie::longest_at(std::string_view text,
 }
 
 void AddedTokens::add(const std::vector<AddedToken>& tokens, const TokenModel& model,
-                      const Normalizer* normalizer) {
+                      const Normalizer* normalizer, std::string_view file) {
   int32_t next = next_id(model);
+  size_t bytes = 0;
+  for (const AddedToken& token : tokens) bytes += token.content.size();
+  GrowthBudget budget(file, bytes);
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) continue;
     const auto known = find(token.content);
     const auto id = known ? known : model.token_to_id(token.content);
     Entry entry{token, token.content, token.content};
     if (token.normalized && normalizer)
-      entry.match = normalized_content(*normalizer, token.content);
+      entry.match = normalized_content(*normalizer, token.content, budget);
     Entry& now = by_id_[id ? *id : next];
     if (entry.match != token.content) {
       entry.text = entry.match;

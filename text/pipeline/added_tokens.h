@@ -60,9 +60,9 @@ class TokenTrie {
 class AddedTokens {
  public:
   // A token that the model knows keeps the model's id; others are numbered from its end on. A token
-  // added again gets the new properties.
+  // added again gets the new properties. `file` is for errors of the normalizer.
   void add(const std::vector<AddedToken>& tokens, const TokenModel& model,
-           const Normalizer* normalizer);
+           const Normalizer* normalizer, std::string_view file);
   // Treats special tokens in the text as ordinary text.
   void ignore_special_in_text() { ignore_special_ = true; }
 

@@ -45,6 +45,7 @@ struct Part {
   Ids special;
 };
 using Template = std::vector<Part>;
+constexpr int kMaxTexts = 8;  // of a template, which can repeat them
 
 class TemplateStep final : public Step {
  public:
@@ -147,8 +148,12 @@ Part read_part(const JsonView& json, const std::optional<JsonView>& special_toke
 Template read_template(const JsonView& parts, const JsonView& json, bool pair) {
   const auto special_tokens = json.find("special_tokens");
   Template out;
-  for (size_t i = 0, n = num_parts(parts); i < n; ++i)
+  int texts = 0;
+  for (size_t i = 0, n = num_parts(parts); i < n; ++i) {
     out.push_back(read_part(parts.at(i), special_tokens, pair));
+    if (out.back().sequence >= 0 && ++texts > kMaxTexts)
+      parts.fail_unsupported("has more than " + std::to_string(kMaxTexts) + " texts");
+  }
   return out;
 }
 

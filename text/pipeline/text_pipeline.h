@@ -14,18 +14,20 @@
 #include <vector>
 
 #include "text/pipeline/aligned_text.h"
+#include "text/pipeline/growth_budget.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
 namespace tandem {
 
-// Strings passed between stages are valid UTF-8, and live until the call returns.
+// Strings passed between stages are valid UTF-8, and live until the call returns. What a stage adds
+// to a text comes out of the budget.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual std::string normalize(std::string_view text) const = 0;
+  virtual std::string normalize(std::string_view text, GrowthBudget& budget) const = 0;
   // The same with all that the library's alignment does to the text. Throws Misaligned.
-  virtual void align(AlignedText& text) const = 0;
+  virtual void align(AlignedText& text, GrowthBudget& budget) const = 0;
   // Whether it changes what comes from the input (AlignedText::transform).
   virtual bool transforms() const { return true; }
   // Whether normalize() is not enough for steps behind it that transform the whole text (`behind`)
@@ -44,10 +46,10 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   // Calls `sink` with the words of `text`, in order; none is empty.
-  virtual void split(const Word& text, const WordSink& sink) const = 0;
+  virtual void split(const Word& text, GrowthBudget& budget, const WordSink& sink) const = 0;
   // The same with all that the library's alignment does to the words. Throws Misaligned. By
   // default for a split() whose words are parts of the text.
-  virtual void align(const AlignedText& text, const AlignedSink& sink) const;
+  virtual void align(const AlignedText& text, GrowthBudget& budget, const AlignedSink& sink) const;
   // Whether it changes what comes from the input (AlignedText::transform).
   virtual bool transforms() const { return false; }
   // Whether words depend on where the input begins; and whether Word::starts is enough for that.
@@ -65,7 +67,8 @@ class WordEncoder {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  virtual std::unique_ptr<WordEncoder> word_encoder() const = 0;
+  // The budget is that of the encode() call.
+  virtual std::unique_ptr<WordEncoder> word_encoder(GrowthBudget& budget) const = 0;
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   virtual std::optional<std::string_view> id_to_token(int32_t id) const = 0;
   // The token that decoding uses for an id without a token; nothing by default.

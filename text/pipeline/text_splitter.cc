@@ -24,33 +24,37 @@ bool TextSplitter::needs_alignment(std::string_view text) const {
                      }));
 }
 
-void TextSplitter::split_words(std::string_view text, bool starts, const Sink& sink) const {
+void TextSplitter::split_words(std::string_view text, bool starts, GrowthBudget& budget,
+                               const Sink& sink) const {
   if (!pre_tokenizer_) return sink.word(text);
-  pre_tokenizer_->split({text, starts}, [&](const Word& word) { sink.word(word.text); });
+  pre_tokenizer_->split({text, starts}, budget, [&](const Word& word) { sink.word(word.text); });
 }
 
-void TextSplitter::split(std::string_view text, const Sink& sink) const {
+void TextSplitter::split(std::string_view text, GrowthBudget& budget, const Sink& sink) const {
   if (needs_alignment(text)) {
+    const GrowthBudget before = budget;
     try {
-      for (const Part& part : aligned_parts(text))
+      for (const Part& part : aligned_parts(text, budget))
         part.word.empty() ? sink.token(part.token) : sink.word(part.word);
       return;
     } catch (const Misaligned&) {  // the library has no answer
+      budget = before;
     }
   }
   const AddedTokens::Sink normalized{[&](std::string_view part) {
                                        split_words(part, !normalizer_ && part.data() == text.data(),
-                                                   sink);
+                                                   budget, sink);
                                      },
                                      sink.token};
   const auto raw = [&](std::string_view part) {
     if (!normalizer_) return added_.split(part, true, normalized);
-    added_.split(normalizer_->normalize(part), true, normalized);
+    added_.split(normalizer_->normalize(part, budget), true, normalized);
   };
   added_.split(text, false, {raw, sink.token});
 }
 
-std::vector<TextSplitter::Part> TextSplitter::aligned_parts(std::string_view text) const {
+std::vector<TextSplitter::Part> TextSplitter::aligned_parts(std::string_view text,
+                                                            GrowthBudget& budget) const {
   std::vector<Part> out;
   const auto token = [&](int32_t id) { out.push_back({{}, id}); };
   const AlignedSink word = [&](const AlignedText& part) { out.push_back({part.text(), 0}); };
@@ -61,10 +65,10 @@ std::vector<TextSplitter::Part> TextSplitter::aligned_parts(std::string_view tex
   const AlignedText input(text);
   const auto raw = [&](std::string_view part) {
     AlignedText changed = part_of(input, part);
-    if (normalizer_) normalizer_->align(changed);
+    if (normalizer_) normalizer_->align(changed, budget);
     const auto normalized = [&](std::string_view inner) {
       const AlignedText words = part_of(changed, inner);
-      pre_tokenizer_ ? pre_tokenizer_->align(words, word) : word(words);
+      pre_tokenizer_ ? pre_tokenizer_->align(words, budget, word) : word(words);
     };
     added_.split(changed.text(), true, {normalized, token});
   };

@@ -29,9 +29,10 @@ class TextSplitter {
   AddedTokens& added() { return added_; }
   const AddedTokens& added() const { return added_; }
 
-  void split(std::string_view text, const Sink& sink) const;
+  void split(std::string_view text, GrowthBudget& budget, const Sink& sink) const;
   // The last stage alone, of a text that begins where the input begins if `starts`.
-  void split_words(std::string_view text, bool starts, const Sink& sink) const;
+  void split_words(std::string_view text, bool starts, GrowthBudget& budget,
+                   const Sink& sink) const;
 
  private:
   // A word, or, without one, a token.
@@ -39,7 +40,7 @@ class TextSplitter {
     std::string word;
     int32_t token;
   };
-  std::vector<Part> aligned_parts(std::string_view text) const;
+  std::vector<Part> aligned_parts(std::string_view text, GrowthBudget& budget) const;
   bool needs_alignment(std::string_view text) const;
 
   std::unique_ptr<Normalizer> normalizer_;

@@ -25,12 +25,14 @@ PieceNormalizer::Prefix PieceNormalizer::prefix(std::string_view text) const {
   return {length, text.substr(0, length)};
 }
 
-std::string PieceNormalizer::normalize(std::string_view text) const {
+std::string PieceNormalizer::normalize(std::string_view text, GrowthBudget& budget) const {
+  const size_t size = text.size();
   std::string out;
   bool started = false;
   bool after_space = remove_extra_whitespaces_;
   while (!text.empty()) {
     auto [length, normal] = prefix(text);
+    budget.check(size, out.size() + normal.size());
     text.remove_prefix(length);
     // A text of spaces has no prefix either.
     if (!started && remove_extra_whitespaces_ && normal == " ") continue;
@@ -43,6 +45,7 @@ std::string PieceNormalizer::normalize(std::string_view text) const {
   }
   if (remove_extra_whitespaces_)
     while (out.ends_with(space_)) out.resize(out.size() - space_.size());
+  budget.spend(size, out.size());
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "text/pipeline/growth_budget.h"
 #include "text/pipeline/models/piece_index.h"
 #include "text/pipeline/normalizers/charsmap.h"
 #include "text/sentencepiece/piece_model.h"
@@ -16,7 +17,7 @@ inline constexpr std::string_view kSpaceSymbol = "\u2581";
 class PieceNormalizer {
  public:
   explicit PieceNormalizer(const PieceModel& model);
-  std::string normalize(std::string_view text) const;
+  std::string normalize(std::string_view text, GrowthBudget& budget) const;
 
  private:
   struct Prefix {

@@ -51,24 +51,26 @@ class SentencePieceModel final : public VocabularyModel {
     return std::max(VocabularyModel::max_id(), target_ ? target_->max_id() : -1);
   }
 
-  std::unique_ptr<WordEncoder> word_encoder() const override {
-    return std::make_unique<Encoder>(*this);
+  std::unique_ptr<WordEncoder> word_encoder(GrowthBudget& budget) const override {
+    return std::make_unique<Encoder>(*this, budget);
   }
 
  private:
   class Encoder final : public WordEncoder {
    public:
-    explicit Encoder(const SentencePieceModel& model) : model_(model) {}
+    Encoder(const SentencePieceModel& model, GrowthBudget& budget)
+        : model_(model), budget_(budget) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
       const size_t code = model_.codes_ ? code_length(text) : 0;
       if (code > 0) ids.push_back(model_.id(text.substr(0, code)));
-      const std::string normal = model_.normalizer_.normalize(text.substr(code));
+      const std::string normal = model_.normalizer_.normalize(text.substr(code), budget_);
       for (const std::string_view piece : model_.segmenter_->segment(normal))
         model_.add(piece, ids);
     }
 
    private:
     const SentencePieceModel& model_;
+    GrowthBudget& budget_;
   };
 
   int32_t id(std::string_view piece) const { return vocabulary_.find(piece).value_or(unknown_); }

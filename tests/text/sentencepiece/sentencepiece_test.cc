@@ -31,8 +31,13 @@ using Pieces = std::vector<std::string>;
 const std::filesystem::path kPieces =
     std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/tokenizers/pieces";
 
+std::string normalize(const PieceModel& model, const std::string& text) {
+  GrowthBudget budget("test", text.size());
+  return PieceNormalizer(model).normalize(text, budget);
+}
+
 Pieces segment(const PieceModel& model, const std::string& text) {
-  const std::string normal = PieceNormalizer(model).normalize(text);
+  const std::string normal = normalize(model, text);
   const auto pieces = make_segmenter(model)->segment(normal);
   return {pieces.begin(), pieces.end()};
 }
@@ -119,7 +124,7 @@ TEST(SentencePiece, MergesTheHighestScoreFirst) {
 
 TEST(SentencePiece, TheSpecificationOfTheNormaliser) {
   const auto normal = [&](const std::string& spec, const std::string& text) {
-    return PieceNormalizer(parse(kPlain + bytes(3, spec))).normalize(text);
+    return normalize(parse(kPlain + bytes(3, spec)), text);
   };
   EXPECT_EQ(normal("", " a  b "), "\u2581a\u2581b");
   EXPECT_EQ(normal(number(3, 0), " a  b "), "a\u2581b");
@@ -170,7 +175,7 @@ TEST(SentencePiece, RandomDamageIsHarmless) {
     if (round % 3 == 0) text.resize(rng() % text.size());
     try {
       const std::string words = "caf\u00e9 \ufb01 \u00bd abc 123";
-      const std::string normal = PieceNormalizer(parse(text)).normalize(words);
+      const std::string normal = normalize(parse(text), words);
       EXPECT_EQ(find_invalid_utf8(normal), std::string::npos);
       segment(parse(text), words);
     } catch (const InputError&) {
@@ -189,7 +194,8 @@ TEST(SentencePiece, CodesAndIds) {
   const auto model = make_sentencepiece_model(files, "vocab.json");
   const auto ids = [&](const std::string& text) {
     std::vector<int32_t> out;
-    model->word_encoder()->encode(text, out);
+    GrowthBudget budget("vocab.json", text.size());
+    model->word_encoder(budget)->encode(text, out);
     return out;
   };
   EXPECT_THAT(ids("ab b"), ElementsAre(3, 2, 3, 0));
@@ -199,7 +205,8 @@ TEST(SentencePiece, CodesAndIds) {
   EXPECT_THAT(ids(">><<a"), ElementsAre(0, 3, 1));
   files.options.codes = false;
   std::vector<int32_t> plain;
-  make_sentencepiece_model(files, "vocab.json")->word_encoder()->encode(">>ab<<", plain);
+  GrowthBudget budget("vocab.json", 6);
+  make_sentencepiece_model(files, "vocab.json")->word_encoder(budget)->encode(">>ab<<", plain);
   EXPECT_THAT(plain, ElementsAre(3, 0, 2, 0));
   const auto decoder = make_sentencepiece_decoder(files);
   EXPECT_EQ(decoder->token_bytes("\u2581a\u2581"), " a ");
@@ -219,7 +226,10 @@ TEST(SentencePiece, UnknownCharactersAreTheirBytes) {
       files.vocabulary[piece_of_byte(static_cast<char>(byte))] = byte;
     files.unknown_token = "<unk>";
     std::vector<int32_t> ids;
-    make_sentencepiece_model(files, "vocab.json")->word_encoder()->encode("a \u5317\u4eacxa", ids);
+    GrowthBudget budget("vocab.json", 10);
+    make_sentencepiece_model(files, "vocab.json")
+        ->word_encoder(budget)
+        ->encode("a \u5317\u4eacxa", ids);
     // Those of the vocabulary: it lacks x's.
     EXPECT_THAT(ids, ElementsAre(2, 1, 2, 0xE5, 0x8C, 0x97, 0xE4, 0xBA, 0xAC, 0, 1));
     const auto decoder = make_sentencepiece_decoder(files);

@@ -13,8 +13,8 @@
 namespace tandem {
 namespace {
 
-// Bytes of text that all stages together make of a byte.
-constexpr size_t kMaxTokenGrowth = 65536;
+// Bytes of text that all stages together may make of a byte.
+constexpr size_t kMaxTokenGrowth = 1024;
 
 using Components = std::vector<std::unique_ptr<DecoderComponent>>;
 
@@ -97,7 +97,9 @@ std::unique_ptr<Decoder> make_decoder(const JsonView& json) {
   for (const JsonView& part : flat_parts(json, "decoders")) {
     components.push_back(make_component(part));
     growth *= components.back()->max_growth();
-    if (growth > kMaxTokenGrowth) part.fail_unsupported("makes too much text of a token");
+    if (growth > kMaxTokenGrowth)
+      part.fail_unsupported("the decoders make more than " + std::to_string(kMaxTokenGrowth) +
+                            " bytes of a byte");
   }
   return std::make_unique<ChainDecoder>(std::move(components));
 }

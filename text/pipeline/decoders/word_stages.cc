@@ -22,9 +22,15 @@ std::string cleaned(std::string text) {
   return text;
 }
 
+// By how much a text grows in which spaces replace the string: an empty one is between all
+// characters, too.
+size_t spaces_for(const std::string& string) { return string.empty() ? 2 : 1; }
+
 // A suffix stands for the space behind a word, and for nothing in the last token.
 class BpeStage final : public WholeTokenStage {
  public:
+  static size_t max_growth(const std::string& suffix) { return spaces_for(suffix); }
+
   BpeStage(TokenSink& next, const std::string& suffix, Begin begin)
       : WholeTokenStage(next), suffix_(suffix), last_(begin == Begin::kText ? "" : " ") {}
   void finish() override {
@@ -82,6 +88,8 @@ struct CtcSettings {
 // Of equal neighbours one stays.
 class CtcStage final : public WholeTokenStage {
  public:
+  static size_t max_growth(const CtcSettings& settings) { return spaces_for(settings.delimiter); }
+
   CtcStage(TokenSink& next, const CtcSettings& settings, Begin)
       : WholeTokenStage(next), settings_(settings) {}
 

@@ -14,6 +14,12 @@
 
 namespace tandem {
 
+namespace {
+
+constexpr size_t kMaxAffixBytes = 1024;  // characters of texts are looked up with them
+
+}  // namespace
+
 MergeTable::MergeTable(size_t num_rules) : slots_(std::bit_ceil(2 * num_rules + 2)) {
   shift_ = 64 - std::countr_zero(slots_.size());
 }
@@ -39,7 +45,7 @@ const MergeTable::Rule* MergeTable::find(int32_t left, int32_t right) const {
 // Scratch and cache of one encode() call.
 class BpeWordEncoder : public WordEncoder {
  public:
-  explicit BpeWordEncoder(const BpeModel& model) : model_(model) {}
+  BpeWordEncoder(const BpeModel& model, GrowthBudget& budget) : model_(model), budget_(budget) {}
 
   void encode(std::string_view word, std::vector<int32_t>& ids) override;
 
@@ -67,6 +73,7 @@ class BpeWordEncoder : public WordEncoder {
   void merge(const Candidate& candidate);
 
   const BpeModel& model_;
+  GrowthBudget& budget_;
   std::vector<Symbol> symbols_;
   std::vector<Candidate> heap_;
   struct Hash {
@@ -85,6 +92,7 @@ void BpeWordEncoder::encode(std::string_view word, std::vector<int32_t>& ids) {
   const bool cacheable = word.size() <= kMaxCachedBytes;
   if (cacheable) {
     if (const auto found = cache_.find(word); found != cache_.end()) {
+      budget_.spend(word.size(), found->second.length);
       const auto from = cached_ids_.begin() + found->second.offset;
       ids.insert(ids.end(), from, from + found->second.length);
       return;
@@ -102,6 +110,7 @@ void BpeWordEncoder::encode(std::string_view word, std::vector<int32_t>& ids) {
   const size_t first = ids.size();
   for (const Symbol& symbol : symbols_)
     if (symbol.id != kMerged) ids.push_back(symbol.id);
+  budget_.spend(word.size(), ids.size() - first);
   if (cacheable && cache_.size() < kMaxCachedWords) {
     cache_.emplace(word, Cached{static_cast<uint32_t>(cached_ids_.size()),
                                 static_cast<uint32_t>(ids.size() - first)});
@@ -134,7 +143,7 @@ void BpeWordEncoder::add_symbols(std::string_view word) {
       unknown = -1;
       add(id);
     } else if (model_.byte_fallback_ && add_bytes(character)) {
-      continue;
+      budget_.check(word.size(), symbols_.size());  // a prefix may have many bytes
     } else if (model_.unknown_token_) {
       if (unknown >= 0 && !model_.fuse_unknown_) add(unknown);
       unknown = model_.unknown_id();
@@ -188,8 +197,8 @@ BpeModel::BpeModel(const JsonView& json)
   index_characters();
 }
 
-std::unique_ptr<WordEncoder> BpeModel::word_encoder() const {
-  return std::make_unique<BpeWordEncoder>(*this);
+std::unique_ptr<WordEncoder> BpeModel::word_encoder(GrowthBudget& budget) const {
+  return std::make_unique<BpeWordEncoder>(*this, budget);
 }
 
 void BpeModel::read_options(const JsonView& json) {
@@ -201,8 +210,15 @@ void BpeModel::read_options(const JsonView& json) {
     drops_merges_ = share == 1;
   }
   if (const auto token = json.find("unk_token")) unknown_token_ = token->string();
-  if (const auto prefix = json.find("continuing_subword_prefix")) prefix_ = prefix->string();
-  if (const auto suffix = json.find("end_of_word_suffix")) suffix_ = suffix->string();
+  const auto read_affix = [&](const char* key, std::string& affix) {
+    const auto value = json.find(key);
+    if (!value) return;
+    affix = value->string();
+    if (affix.size() > kMaxAffixBytes)
+      value->fail("longer than " + std::to_string(kMaxAffixBytes) + " bytes");
+  };
+  read_affix("continuing_subword_prefix", prefix_);
+  read_affix("end_of_word_suffix", suffix_);
   if (const auto flag = json.find("fuse_unk")) fuse_unknown_ = flag->boolean();
   if (const auto flag = json.find("byte_fallback")) byte_fallback_ = flag->boolean();
   if (const auto flag = json.find("ignore_merges"))

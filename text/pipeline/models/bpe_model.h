@@ -40,7 +40,7 @@ class BpeModel : public VocabularyModel {
  public:
   explicit BpeModel(const JsonView& json);
 
-  std::unique_ptr<WordEncoder> word_encoder() const override;
+  std::unique_ptr<WordEncoder> word_encoder(GrowthBudget& budget) const override;
 
  private:
   friend class BpeWordEncoder;

@@ -104,15 +104,15 @@ class SubwordModel final : public VocabularyModel {
     ids_[0] = *unknown;
   }
 
-  std::unique_ptr<WordEncoder> word_encoder() const override {
-    return std::make_unique<Encoder>(*this);
+  std::unique_ptr<WordEncoder> word_encoder(GrowthBudget& budget) const override {
+    return std::make_unique<Encoder>(*this, budget);
   }
 
  private:
   class Encoder final : public WordEncoder {
    public:
-    explicit Encoder(const SubwordModel& model)
-        : model_(model), symbols_(model.symbols_->word_encoder()) {}
+    Encoder(const SubwordModel& model, GrowthBudget& budget)
+        : model_(model), symbols_(model.symbols_->word_encoder(budget)) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
       for (size_t at = 0; at < text.size();) {
         size_t end = at;

@@ -63,7 +63,7 @@ class UnigramModel final : public TokenModel {
     if (const auto flag = json.find("byte_fallback"); flag && flag->boolean()) read_bytes();
   }
 
-  std::unique_ptr<WordEncoder> word_encoder() const override {
+  std::unique_ptr<WordEncoder> word_encoder(GrowthBudget&) const override {
     return std::make_unique<Encoder>(*this);
   }
   std::optional<int32_t> token_to_id(std::string_view token) const override {

@@ -39,7 +39,7 @@ class WordModel : public VocabularyModel {
 class WordLevelModel final : public WordModel {
  public:
   explicit WordLevelModel(const JsonView& json) : WordModel(json) {}
-  std::unique_ptr<WordEncoder> word_encoder() const override {
+  std::unique_ptr<WordEncoder> word_encoder(GrowthBudget&) const override {
     return std::make_unique<Encoder>(*this);
   }
 
@@ -75,7 +75,7 @@ class WordPieceModel final : public WordModel {
     first_ = PieceIndex(std::move(first));
     later_ = PieceIndex(std::move(later));
   }
-  std::unique_ptr<WordEncoder> word_encoder() const override {
+  std::unique_ptr<WordEncoder> word_encoder(GrowthBudget&) const override {
     return std::make_unique<Encoder>(*this);
   }
 

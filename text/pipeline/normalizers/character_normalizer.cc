@@ -23,7 +23,7 @@ class CharacterNormalizer final : public Normalizer {
   enum class Steps { kDrops, kChanges, kDropsAndChanges };  // of the library's normalizer
   CharacterNormalizer(Append append, Steps steps) : append_(append), steps_(steps) {}
 
-  std::string normalize(std::string_view text) const override {
+  std::string normalize(std::string_view text, GrowthBudget&) const override {
     std::string out;
     out.reserve(text.size());
     for (size_t at = 0; at < text.size();) {
@@ -33,7 +33,7 @@ class CharacterNormalizer final : public Normalizer {
     }
     return out;
   }
-  void align(AlignedText& text) const override {
+  void align(AlignedText& text, GrowthBudget&) const override {
     std::string made;
     const auto make = [&](char32_t c) -> const std::string& {
       made.clear();
@@ -93,8 +93,10 @@ void append_nmt(char32_t c, std::string& out) {
 
 class ByteLevelNormalizer final : public Normalizer {
  public:
-  std::string normalize(std::string_view text) const override { return byte_characters(text); }
-  void align(AlignedText& text) const override {
+  std::string normalize(std::string_view text, GrowthBudget&) const override {
+    return byte_characters(text);
+  }
+  void align(AlignedText& text, GrowthBudget&) const override {
     if (!text.text().empty()) text.transform(byte_changes(text.text()));
   }
 };
@@ -118,7 +120,7 @@ std::unique_ptr<Normalizer> make_bert(const JsonView& json) {
     steps.push_back(each(append_without_accents, Steps::kDrops));
   }
   if (lowercase) steps.push_back(each(append_lowercase, Steps::kChanges));
-  return make_normalizer_sequence(std::move(steps), json.file());
+  return make_normalizer_sequence(std::move(steps));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class StripNormalizer final : public Normalizer {
  public:
   explicit StripNormalizer(const JsonView& json)
       : left_(json.at("strip_left").boolean()), right_(json.at("strip_right").boolean()) {}
-  std::string normalize(std::string_view text) const override {
+  std::string normalize(std::string_view text, GrowthBudget&) const override {
     while (left_ && begins_with_space(text))
       text.remove_prefix(static_cast<size_t>(code_point_at(text, 0).length));
     while (right_ && !text.empty()) {
@@ -32,7 +32,7 @@ class StripNormalizer final : public Normalizer {
     return std::string(text);
   }
   // At each end with a step of its own, unless both ends are stripped.
-  void align(AlignedText& text) const override {
+  void align(AlignedText& text, GrowthBudget&) const override {
     if (left_ && right_) return strip(text, true, true);
     if (left_) strip(text, true, false);
     if (right_) strip(text, false, true);
@@ -67,10 +67,14 @@ class StripNormalizer final : public Normalizer {
 class PrependNormalizer final : public Normalizer {
  public:
   explicit PrependNormalizer(const JsonView& json) : before_(json.at("prepend").string()) {}
-  std::string normalize(std::string_view text) const override {
+  std::string normalize(std::string_view text, GrowthBudget& budget) const override {
+    budget.check(0, before_.size());
     return text.empty() ? std::string() : before_ + std::string(text);
   }
-  void align(AlignedText& text) const override { text.prepend(before_); }
+  void align(AlignedText& text, GrowthBudget& budget) const override {
+    budget.check(0, before_.size());
+    text.prepend(before_);
+  }
   bool transforms() const override { return false; }
   bool misaligns(bool behind, bool) const override { return behind && before_.empty(); }
 
@@ -82,20 +86,18 @@ class PrependNormalizer final : public Normalizer {
 class ReplaceNormalizer final : public Normalizer {
  public:
   explicit ReplaceNormalizer(const JsonView& json)
-      : pattern_(json.at("pattern")), content_(json.at("content").string()), file_(json.file()) {}
-  std::string normalize(std::string_view text) const override {
+      : pattern_(json.at("pattern")), content_(json.at("content").string()) {}
+  std::string normalize(std::string_view text, GrowthBudget& budget) const override {
+    const std::vector<Span> spans = pattern_.spans(text);
+    check_size(text, spans, budget);
     std::string out;
-    for (const Span& span : pattern_.spans(text)) {
+    for (const Span& span : spans)
       out += span.matched ? content_ : text.substr(span.start, span.end - span.start);
-      check_normalized_size(file_, text.size(), out.size());
-    }
     return out;
   }
-  void align(AlignedText& text) const override {
+  void align(AlignedText& text, GrowthBudget& budget) const override {
     const std::vector<Span> spans = pattern_.spans(text.text());
-    const auto matches = static_cast<size_t>(
-        std::count_if(spans.begin(), spans.end(), [](const Span& span) { return span.matched; }));
-    check_normalized_size(file_, text.text().size(), matches * content_.size());
+    check_size(text.text(), spans, budget);
     text.replace(spans, content_);
   }
   bool transforms() const override { return false; }
@@ -105,8 +107,15 @@ class ReplaceNormalizer final : public Normalizer {
   }
 
  private:
+  void check_size(std::string_view text, const std::vector<Span>& spans,
+                  const GrowthBudget& budget) const {
+    size_t after = 0;
+    for (const Span& span : spans) after += span.matched ? content_.size() : span.end - span.start;
+    budget.check(text.size(), after);
+  }
+
   Pattern pattern_;
-  std::string content_, file_;
+  std::string content_;
 };
 
 std::unique_ptr<Normalizer> make_normalizer_step(const JsonView& json) {
@@ -123,11 +132,10 @@ std::unique_ptr<Normalizer> make_normalizer_step(const JsonView& json) {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_normalizer(const JsonView& json) {
-  if (json.at("type").string() != "Sequence") return make_normalizer_step(json);
   std::vector<std::unique_ptr<Normalizer>> steps;
   for (const JsonView& part : flat_parts(json, "normalizers"))
     steps.push_back(make_normalizer_step(part));
-  return make_normalizer_sequence(std::move(steps), json.file());
+  return make_normalizer_sequence(std::move(steps));
 }
 
 }  // namespace tandem

@@ -5,32 +5,29 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "text/pipeline/normalizers/normalizer_steps.h"
 
 namespace tandem {
 namespace {
 
-// A file whose normalizer makes more bytes than these of a text wants to exhaust us.
-constexpr size_t kMaxGrowth = 16, kMaxMore = size_t{1} << 20;
-
 class NormalizerSequence final : public Normalizer {
  public:
-  NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> steps, std::string file)
-      : steps_(std::move(steps)), file_(std::move(file)) {}
-  std::string normalize(std::string_view text) const override {
+  explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> steps)
+      : steps_(std::move(steps)) {}
+  std::string normalize(std::string_view text, GrowthBudget& budget) const override {
     std::string out(text);
     for (const auto& step : steps_) {
-      out = step->normalize(out);
-      check_normalized_size(file_, text.size(), out.size());
+      const size_t before = out.size();
+      out = step->normalize(out, budget);
+      budget.spend(before, out.size());
     }
     return out;
   }
-  void align(AlignedText& text) const override {
-    const size_t before = text.text().size();
+  void align(AlignedText& text, GrowthBudget& budget) const override {
     for (const auto& step : steps_) {
-      step->align(text);
-      check_normalized_size(file_, before, text.text().size());
+      const size_t before = text.text().size();
+      step->align(text, budget);
+      budget.spend(before, text.text().size());
     }
   }
   bool transforms() const override {
@@ -48,19 +45,13 @@ class NormalizerSequence final : public Normalizer {
 
  private:
   std::vector<std::unique_ptr<Normalizer>> steps_;
-  std::string file_;
 };
 
 }  // namespace
 
-void check_normalized_size(const std::string& file, size_t before, size_t after) {
-  if (after > kMaxGrowth * before + kMaxMore)
-    throw invalid_model(file, "normalizer: makes too much of a text");
-}
-
-std::unique_ptr<Normalizer> make_normalizer_sequence(std::vector<std::unique_ptr<Normalizer>> steps,
-                                                     std::string file) {
-  return std::make_unique<NormalizerSequence>(std::move(steps), std::move(file));
+std::unique_ptr<Normalizer> make_normalizer_sequence(
+    std::vector<std::unique_ptr<Normalizer>> steps) {
+  return std::make_unique<NormalizerSequence>(std::move(steps));
 }
 
 }  // namespace tandem

@@ -1,20 +1,17 @@
 // The normalizers of tokenizer.json, one by one.
 #pragma once
 
-#include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 
-// `file` is for errors of texts that grow too much.
-std::unique_ptr<Normalizer> make_normalizer_sequence(std::vector<std::unique_ptr<Normalizer>> steps,
-                                                     std::string file);
-// Throws InputError if a normalizer lets a text grow so much that its file must be damaged.
-void check_normalized_size(const std::string& file, size_t before, size_t after);
+// Spends the budget for its steps. A step that can make a long text of a short one in one go checks
+// the budget itself before it does.
+std::unique_ptr<Normalizer> make_normalizer_sequence(
+    std::vector<std::unique_ptr<Normalizer>> steps);
 
 // "NFC", "NFD", "NFKC" or "NFKD"; of Unicode 9, as the library. nullptr: another type.
 std::unique_ptr<Normalizer> make_unicode_form(const JsonView& json);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "base/check.h"
 #include "base/strings/base64.h"
@@ -53,64 +54,65 @@ void each_cluster(std::string_view text, const Cluster& cluster) {
   }
 }
 
-}  // namespace
-
-PrecompiledNormalizer::PrecompiledNormalizer(const JsonView& json)
-    : charsmap_(bytes_of(json.at("precompiled_charsmap")), json.file()) {}
-
-bool PrecompiledNormalizer::append_replacement(std::string_view part, std::string& out) const {
-  const Charsmap::Match match = charsmap_.find_shortest(part);
-  if (match.length == 0) return false;
-  out += match.replacement;
-  return true;
-}
-
-void PrecompiledNormalizer::append_cluster(std::string_view cluster, std::string& out) const {
-  if (cluster.size() <= kLongestCluster && append_replacement(cluster, out)) return;
-  while (!cluster.empty()) {
-    const auto length = static_cast<size_t>(code_point_at(cluster, 0).length);
-    const std::string_view character = cluster.substr(0, length);
-    if (!append_replacement(character, out)) out += character;
-    cluster.remove_prefix(length);
-  }
-}
-
-std::string PrecompiledNormalizer::normalize(std::string_view text) const {
-  std::string out;
-  each_cluster(text, [&](std::string_view cluster) { append_cluster(cluster, out); });
-  return out;
-}
-
 // As the library counts them: new characters are the last ones of all that is made so far.
-bool PrecompiledNormalizer::add_changes(std::string_view part,
-                                        std::vector<AlignedText::Change>& changes) const {
-  const Charsmap::Match match = charsmap_.find_shortest(part);
-  if (match.length == 0) return false;
-  const std::vector<AlignedText::Change> made = unchanged(match.replacement);
+void append_changes(std::string_view part, std::string_view replacement,
+                    std::vector<AlignedText::Change>& changes) {
+  const std::vector<AlignedText::Change> made = unchanged(replacement);
   const size_t before = unchanged(part).size();
   changes.insert(changes.end(), made.begin(), made.end());
   for (size_t i = before; i < made.size(); ++i)
     changes[changes.size() - 1 - (i - before)].change = 1;
   if (made.size() < before && !changes.empty())
     changes.back().change -= static_cast<int>(before - made.size());
-  return true;
 }
 
-void PrecompiledNormalizer::align(AlignedText& text) const {
+}  // namespace
+
+PrecompiledNormalizer::PrecompiledNormalizer(const JsonView& json)
+    : charsmap_(bytes_of(json.at("precompiled_charsmap")), json.file()) {}
+
+std::optional<std::string_view> PrecompiledNormalizer::replacement(std::string_view part) const {
+  const Charsmap::Match match = charsmap_.find_shortest(part);
+  return match.length > 0 ? std::optional(match.replacement) : std::nullopt;
+}
+
+std::string PrecompiledNormalizer::normalize(std::string_view text, GrowthBudget& budget) const {
+  std::string out;
+  const auto append = [&](std::string_view part) {
+    const auto made = replacement(part);
+    if (!made) return false;
+    budget.check(text.size(), out.size() + made->size());
+    out += *made;
+    return true;
+  };
+  each_cluster(text, [&](std::string_view cluster) {
+    if (cluster.size() <= kLongestCluster && append(cluster)) return;
+    while (!cluster.empty()) {
+      const auto length = static_cast<size_t>(code_point_at(cluster, 0).length);
+      const std::string_view character = cluster.substr(0, length);
+      if (!append(character)) out += character;
+      cluster.remove_prefix(length);
+    }
+  });
+  return out;
+}
+
+void PrecompiledNormalizer::align(AlignedText& text, GrowthBudget& budget) const {
   std::vector<AlignedText::Change> changes;
   bool modified = false;
+  const auto append = [&](std::string_view part) {
+    const auto made = replacement(part);
+    if (!made) return false;
+    budget.check(text.text().size(), changes.size() + made->size());
+    append_changes(part, *made, changes);
+    return modified = true;
+  };
   each_cluster(text.text(), [&](std::string_view cluster) {
-    if (cluster.size() <= kLongestCluster && add_changes(cluster, changes)) {
-      modified = true;
-      return;
-    }
+    if (cluster.size() <= kLongestCluster && append(cluster)) return;
     for (const AlignedText::Change& next : unchanged(cluster)) {
       std::string character;
       append_utf8(next.character, character);
-      if (add_changes(character, changes))
-        modified = true;
-      else
-        changes.push_back(next);
+      if (!append(character)) changes.push_back(next);
     }
   });
   if (modified) text.transform(changes);

@@ -1,9 +1,9 @@
 // The normalizer "Precompiled" of tokenizer.json: SentencePiece's table of characters.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "text/pipeline/normalizers/charsmap.h"
 #include "text/pipeline/text_pipeline.h"
@@ -16,13 +16,11 @@ class PrecompiledNormalizer final : public Normalizer {
  public:
   // Its key: precompiled_charsmap, in Base64. Throws InputError naming it.
   explicit PrecompiledNormalizer(const JsonView& json);
-  std::string normalize(std::string_view text) const override;
-  void align(AlignedText& text) const override;
+  std::string normalize(std::string_view text, GrowthBudget& budget) const override;
+  void align(AlignedText& text, GrowthBudget& budget) const override;
 
  private:
-  bool add_changes(std::string_view part, std::vector<AlignedText::Change>& changes) const;
-  bool append_replacement(std::string_view part, std::string& out) const;
-  void append_cluster(std::string_view cluster, std::string& out) const;
+  std::optional<std::string_view> replacement(std::string_view part) const;
 
   Charsmap charsmap_;
 };

@@ -125,7 +125,7 @@ class UnicodeForm final : public Normalizer {
  public:
   UnicodeForm(const icu::Normalizer2& form, bool composes)
       : form_(form, old_characters()), composes_(composes) {}
-  std::string normalize(std::string_view text) const override {
+  std::string normalize(std::string_view text, GrowthBudget&) const override {
     if (std::all_of(text.begin(), text.end(),
                     [](char c) { return static_cast<uint8_t>(c) < 0x80; }))
       return std::string(text);
@@ -138,7 +138,7 @@ class UnicodeForm final : public Normalizer {
     TANDEM_CHECK(U_SUCCESS(status));
     return out;
   }
-  void align(AlignedText& text) const override {
+  void align(AlignedText& text, GrowthBudget&) const override {
     Changes changes = Decomposer(form_).all(text.text());
     text.transform(composes_ ? Composer(form_).all(changes) : changes);
   }

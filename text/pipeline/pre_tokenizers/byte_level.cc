@@ -124,7 +124,8 @@ std::string byte_characters(std::string_view text) {
   return out;
 }
 
-void ByteLevelPreTokenizer::split(const Word& word, const WordSink& sink) const {
+void ByteLevelPreTokenizer::split(const Word& word, GrowthBudget& budget,
+                                  const WordSink& sink) const {
   std::string_view text = word.text;
   if (text.empty()) return;
   std::string prefixed;
@@ -132,25 +133,31 @@ void ByteLevelPreTokenizer::split(const Word& word, const WordSink& sink) const 
     prefixed.reserve(text.size() + 1);
     prefixed.push_back(' ');
     prefixed.append(text);
+    budget.spend(text.size(), prefixed.size());
     text = prefixed;
   }
   const ByteMap& map = byte_map();
   std::string mapped;
   for (size_t at = 0; at < text.size();) {
     const size_t end = use_regex_ ? gpt2_word_end(text, at) : text.size();
+    const size_t length = end - at;
     mapped.clear();
     for (; at < end; ++at) mapped += map.characters[static_cast<uint8_t>(text[at])];
+    budget.spend(length, mapped.size());
     sink({mapped});
   }
 }
 
-void ByteLevelPreTokenizer::align(const AlignedText& text, const AlignedSink& sink) const {
+void ByteLevelPreTokenizer::align(const AlignedText& text, GrowthBudget& budget,
+                                  const AlignedSink& sink) const {
   AlignedText all = text;
   if (add_prefix_space_ && !all.text().starts_with(' ')) all.prepend(" ");
+  budget.spend(text.text().size(), all.text().size());
   for (size_t at = 0; at < all.text().size();) {
     const size_t end = use_regex_ ? gpt2_word_end(all.text(), at) : all.text().size();
     AlignedText word = all.slice(at, end);
     word.transform(byte_changes(word.text()));
+    budget.spend(end - at, word.text().size());
     sink(word);
     at = end;
   }

@@ -16,8 +16,8 @@ namespace tandem {
 class ByteLevelPreTokenizer : public PreTokenizer {
  public:
   explicit ByteLevelPreTokenizer(const JsonView& json);
-  void split(const Word& text, const WordSink& sink) const override;
-  void align(const AlignedText& text, const AlignedSink& sink) const override;
+  void split(const Word& text, GrowthBudget& budget, const WordSink& sink) const override;
+  void align(const AlignedText& text, GrowthBudget& budget, const AlignedSink& sink) const override;
   bool transforms() const override { return true; }
 
  private:

@@ -35,7 +35,7 @@ class ClassSplit final : public PreTokenizer {
  public:
   ClassSplit(CharacterClass matches, SplitBehavior behavior)
       : matches_(std::move(matches)), behavior_(behavior) {}
-  void split(const Word& text, const WordSink& sink) const override {
+  void split(const Word& text, GrowthBudget&, const WordSink& sink) const override {
     std::vector<Span> spans;
     each_character(text.text, [&](char32_t c, size_t start, size_t end) {
       const bool matched = matches_(c);
@@ -56,7 +56,7 @@ class ClassSplit final : public PreTokenizer {
 class KindSplit final : public PreTokenizer {
  public:
   explicit KindSplit(int (*kind)(char32_t)) : kind_(kind) {}
-  void split(const Word& text, const WordSink& sink) const override {
+  void split(const Word& text, GrowthBudget&, const WordSink& sink) const override {
     size_t begin = 0;
     int before = 0;
     const auto end_word = [&](size_t end) {
@@ -84,7 +84,7 @@ class FixedLengthSplit final : public PreTokenizer {
     length_ = length->count(kMaxLength);
     if (length_ == 0) length->fail("must be more than 0");
   }
-  void split(const Word& text, const WordSink& sink) const override {
+  void split(const Word& text, GrowthBudget&, const WordSink& sink) const override {
     size_t begin = 0;
     int32_t count = 0;
     each_character(text.text, [&](char32_t, size_t, size_t end) {
@@ -111,7 +111,7 @@ int script_for_split(char32_t c) {
 // library.
 class ScriptSplit final : public PreTokenizer {
  public:
-  void split(const Word& text, const WordSink& sink) const override {
+  void split(const Word& text, GrowthBudget&, const WordSink& sink) const override {
     std::optional<size_t> begin;
     int last = kAnyScript;
     const auto end_word = [&](size_t end) {
@@ -132,8 +132,8 @@ class PreTokenizerPair final : public PreTokenizer {
  public:
   PreTokenizerPair(std::unique_ptr<PreTokenizer> first, std::unique_ptr<PreTokenizer> second)
       : first_(std::move(first)), second_(std::move(second)) {}
-  void split(const Word& text, const WordSink& sink) const override {
-    first_->split(text, [&](const Word& part) { second_->split(part, sink); });
+  void split(const Word& text, GrowthBudget& budget, const WordSink& sink) const override {
+    first_->split(text, budget, [&](const Word& part) { second_->split(part, budget, sink); });
   }
 
  private:

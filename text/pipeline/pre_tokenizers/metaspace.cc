@@ -45,22 +45,26 @@ bool MetaspacePreTokenizer::prepends(bool starts) const {
   return settings_.scheme == Scheme::kAlways || (settings_.scheme == Scheme::kFirst && starts);
 }
 
-void MetaspacePreTokenizer::split(const Word& text, const WordSink& sink) const {
+void MetaspacePreTokenizer::split(const Word& text, GrowthBudget& budget,
+                                  const WordSink& sink) const {
   if (text.text.empty()) return;
   const std::string& symbol = settings_.replacement;
   std::string marked = replaced(text.text, " ", symbol);
   if (prepends(text.starts) && !marked.starts_with(symbol)) marked.insert(0, symbol);
+  budget.spend(text.text.size(), marked.size());
   if (!settings_.split) return sink({marked});
   each_marked(marked, symbol, [&](size_t begin, size_t end) {
     sink({std::string_view(marked).substr(begin, end - begin)});
   });
 }
 
-void MetaspacePreTokenizer::align(const AlignedText& text, const AlignedSink& sink) const {
+void MetaspacePreTokenizer::align(const AlignedText& text, GrowthBudget& budget,
+                                  const AlignedSink& sink) const {
   const std::string& symbol = settings_.replacement;
   AlignedText marked = text;
   marked.replace(literal_spans(text.text(), " "), symbol);
   if (prepends(text.starts()) && !marked.text().starts_with(symbol)) marked.prepend(symbol);
+  budget.spend(text.text().size(), marked.text().size());
   if (!settings_.split) return sink(marked);
   each_marked(marked.text(), symbol,
               [&](size_t begin, size_t end) { sink(marked.slice(begin, end)); });

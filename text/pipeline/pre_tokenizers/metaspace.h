@@ -24,8 +24,8 @@ struct Metaspace {
 class MetaspacePreTokenizer final : public PreTokenizer {
  public:
   explicit MetaspacePreTokenizer(const JsonView& json) : settings_(json) {}
-  void split(const Word& text, const WordSink& sink) const override;
-  void align(const AlignedText& text, const AlignedSink& sink) const override;
+  void split(const Word& text, GrowthBudget& budget, const WordSink& sink) const override;
+  void align(const AlignedText& text, GrowthBudget& budget, const AlignedSink& sink) const override;
   bool takes_start() const override { return true; }
   bool asks_for_start() const override { return settings_.scheme == Metaspace::Scheme::kFirst; }
 

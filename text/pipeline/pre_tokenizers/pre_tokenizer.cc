@@ -14,9 +14,12 @@ class PreTokenizerSequence final : public PreTokenizer {
  public:
   explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> steps)
       : steps_(std::move(steps)) {}
-  void split(const Word& text, const WordSink& sink) const override { run(0, text, sink); }
-  void align(const AlignedText& text, const AlignedSink& sink) const override {
-    run_aligned(0, text, sink);
+  void split(const Word& text, GrowthBudget& budget, const WordSink& sink) const override {
+    run(0, text, budget, sink);
+  }
+  void align(const AlignedText& text, GrowthBudget& budget,
+             const AlignedSink& sink) const override {
+    run_aligned(0, text, budget, sink);
   }
   bool transforms() const override {
     return any([](const PreTokenizer& step) { return step.transforms(); });
@@ -32,17 +35,19 @@ class PreTokenizerSequence final : public PreTokenizer {
   }
 
   // Each word of one step is the text of the next.
-  void run(size_t step, const Word& text, const WordSink& sink) const {
+  void run(size_t step, const Word& text, GrowthBudget& budget, const WordSink& sink) const {
     if (step == steps_.size()) {
       if (!text.text.empty()) sink(text);
       return;
     }
-    steps_[step]->split(text, [&](const Word& part) { run(step + 1, part, sink); });
+    steps_[step]->split(text, budget, [&](const Word& part) { run(step + 1, part, budget, sink); });
   }
-  void run_aligned(size_t step, const AlignedText& text, const AlignedSink& sink) const {
+  void run_aligned(size_t step, const AlignedText& text, GrowthBudget& budget,
+                   const AlignedSink& sink) const {
     if (text.text().empty()) return;
     if (step == steps_.size()) return sink(text);
-    steps_[step]->align(text, [&](const AlignedText& part) { run_aligned(step + 1, part, sink); });
+    steps_[step]->align(
+        text, budget, [&](const AlignedText& part) { run_aligned(step + 1, part, budget, sink); });
   }
 
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
@@ -59,9 +64,10 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer_step(const JsonView& json) {
 
 }  // namespace
 
-void PreTokenizer::align(const AlignedText& text, const AlignedSink& sink) const {
+void PreTokenizer::align(const AlignedText& text, GrowthBudget& budget,
+                         const AlignedSink& sink) const {
   const char* begin = text.text().data();
-  split({text.text(), false}, [&](const Word& word) {
+  split({text.text(), false}, budget, [&](const Word& word) {
     const auto at = static_cast<size_t>(word.text.data() - begin);
     sink(text.slice(at, at + word.text.size()));
   });

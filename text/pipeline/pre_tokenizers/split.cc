@@ -60,7 +60,7 @@ SplitPreTokenizer::SplitPreTokenizer(const JsonView& json)
       behavior_(read_split_behavior(json.at("behavior"))),
       invert_(json.at("invert").boolean()) {}
 
-void SplitPreTokenizer::split(const Word& text, const WordSink& sink) const {
+void SplitPreTokenizer::split(const Word& text, GrowthBudget&, const WordSink& sink) const {
   std::vector<Span> spans = pattern_.spans(text.text);
   if (invert_)
     for (Span& span : spans) span.matched = !span.matched;

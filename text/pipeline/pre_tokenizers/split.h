@@ -21,7 +21,7 @@ void split_at(const Word& text, std::vector<Span> spans, SplitBehavior behavior,
 class SplitPreTokenizer final : public PreTokenizer {
  public:
   explicit SplitPreTokenizer(const JsonView& json);
-  void split(const Word& text, const WordSink& sink) const override;
+  void split(const Word& text, GrowthBudget& budget, const WordSink& sink) const override;
 
  private:
   Pattern pattern_;

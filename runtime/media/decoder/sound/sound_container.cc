@@ -101,7 +101,8 @@ void SoundContainer::choose_track() {
     if (stream->codecpar->codec_type != AVMEDIA_TYPE_AUDIO) continue;
     const bool has_packets = (stream->event_flags & AVSTREAM_EVENT_FLAG_NEW_PACKETS) != 0;
     const bool is_default = (stream->disposition & AV_DISPOSITION_DEFAULT) != 0;
-    const int64_t score = stream->codecpar->ch_layout.nb_channels +
+    // A file may say that it has nearly 2^31 channels.
+    const int64_t score = int64_t{stream->codecpar->ch_layout.nb_channels} +
                           (has_packets ? 100'000'000 : 0) + (is_default ? 5'000'000 : 0);
     if (score <= best) continue;
     best = score;

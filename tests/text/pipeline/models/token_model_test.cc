@@ -20,7 +20,8 @@ using testing::HasSubstr;
 
 std::vector<int32_t> encode(const json& model, const std::string& word) {
   std::vector<int32_t> ids;
-  make_token_model(JsonView(model, "test"))->word_encoder()->encode(word, ids);
+  GrowthBudget budget("test", word.size());
+  make_token_model(JsonView(model, "test"))->word_encoder(budget)->encode(word, ids);
   return ids;
 }
 

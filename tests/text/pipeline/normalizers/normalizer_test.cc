@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 
 std::string normalize(const json& component, const std::string& text) {
-  return make_normalizer(JsonView(component, "test"))->normalize(text);
+  GrowthBudget budget("test", text.size());
+  return make_normalizer(JsonView(component, "test"))->normalize(text, budget);
 }
 
 TEST(StripNormalizer, TakesWhiteSpaceAtTheEnds) {

@@ -27,7 +27,8 @@ std::vector<std::string> words_by_hand(const std::string& text) {
 std::vector<std::string> words_by_pattern(const SplitPreTokenizer& pattern,
                                           const std::string& text) {
   std::vector<std::string> words;
-  pattern.split({text}, [&](const Word& word) { words.emplace_back(word.text); });
+  GrowthBudget budget("test", text.size());
+  pattern.split({text}, budget, [&](const Word& word) { words.emplace_back(word.text); });
   return words;
 }
 

@@ -18,9 +18,9 @@ using testing::ElementsAre;
 
 std::vector<std::string> split(const json& component, const std::string& text, bool starts = true) {
   std::vector<std::string> words;
-  make_pre_tokenizer(JsonView(component, "test"))->split({text, starts}, [&](const Word& word) {
-    words.emplace_back(word.text);
-  });
+  GrowthBudget budget("test", text.size());
+  make_pre_tokenizer(JsonView(component, "test"))
+      ->split({text, starts}, budget, [&](const Word& word) { words.emplace_back(word.text); });
   return words;
 }
 

@@ -210,5 +210,17 @@ TEST_F(Ffmpeg, EditsAndTracks) {
   EXPECT_NEAR(static_cast<double>(compare("two.mp4").all.size()) / 16000, 2, 0.1);
 }
 
+// Found by the fuzzer: an ALAC file that says it has 2^31 - 2^24 channels. (A score of tracks
+// that is added up in 32 bits takes it for none.)
+TEST(SoundDecoder, ManyChannels) {
+  const std::string file = TANDEM_SOURCE_DIR "/tests/fuzz/corpus/audio_fuzzer/channels.caf";
+  try {
+    hear(test::read_file(file));
+    FAIL();
+  } catch (const DecodeError& e) {
+    EXPECT_STREQ(e.what(), "has sound that cannot be decoded (alac: Invalid argument)");
+  }
+}
+
 }  // namespace
 }  // namespace tandem::decoder
