@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "launcher/otlp/curl_transport.h"
 #include "models/config/limits.h"
 #include "models/config/model_uses.h"
 #include "models/config/task_params.h"
@@ -188,17 +189,17 @@ struct HttpFrontend::Pool {
   boost::asio::thread_pool threads{1};
 };
 
-HttpFrontend::HttpFrontend(server::ServerConfig config, std::unique_ptr<EngineApi> engine,
-                           const RequestProcessor& processor)
+HttpFrontend::HttpFrontend(server::ServerConfig config, const OtlpSettings& otlp,
+                           std::unique_ptr<EngineApi> engine, const RequestProcessor& processor)
     : config_(std::move(config)), engine_(std::move(engine)) {
   try {
-    start(processor);
+    start(processor, otlp);
   } catch (const boost::system::system_error& e) {  // of its constructors: no thread, no descriptor
     throw std::system_error(e.code().value(), std::generic_category(), e.what());
   }
 }
 
-void HttpFrontend::start(const RequestProcessor& processor) {
+void HttpFrontend::start(const RequestProcessor& processor, const OtlpSettings& otlp) {
   pool_ = std::make_unique<Pool>();
   const ModelLimits limits = limits_of(processor.model_config());
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
@@ -224,12 +225,27 @@ void HttpFrontend::start(const RequestProcessor& processor) {
   application_ = std::make_unique<server::Application>(*context_);
   http_ = std::make_unique<server::HttpServer>(config_, *application_);
   context_->num_connections = [this] { return http_->num_connections(); };
+  start_telemetry(otlp);
   http_->start();  // what its threads read is complete
+}
+
+void HttpFrontend::start_telemetry(const OtlpSettings& otlp) {
+  server::Metrics& metrics = context_->metrics;
+  if (otlp.traces)
+    context_->spans = std::make_unique<server::SpanExporter>(
+        otlp.spans, otlp.resource, std::make_unique<CurlTransport>(*otlp.traces), metrics);
+  if (otlp.metrics)
+    pusher_ = std::make_unique<server::MetricPusher>(
+        otlp.metric_interval, otlp.spans.end, otlp.resource,
+        std::make_unique<CurlTransport>(*otlp.metrics), metrics, [this] {
+          return context_->metrics.collect(engine_->status(), context_->num_connections());
+        });
 }
 
 // Whoever holds a connection goes before the sockets' event loop, which goes with the server.
 HttpFrontend::~HttpFrontend() {
   http_->stop();
+  pusher_.reset();  // asks the engine
   pool_->threads.stop();
   pool_->threads.join();
   pool_.reset();

@@ -5,11 +5,13 @@
 #include <memory>
 #include <string>
 
+#include "launcher/otlp/otlp_settings.h"
 #include "runtime/engine/engine_api.h"
 #include "runtime/request/request_processor.h"
 #include "server/api/application.h"
 #include "server/http/config.h"
 #include "server/http/http_server.h"
+#include "server/telemetry/metric_pusher.h"
 
 namespace tandem::launcher {
 
@@ -21,16 +23,16 @@ struct HttpOptions {
   void add(CLI::App& app);  // but --host, which the ports share
   // Checked, with keys read and names set. Throws InputError naming the flag.
   server::ServerConfig parse(const std::string& model, const std::string& host) const;
-  // That the server will start: its own, and two for what would hold them up.
-  int threads() const { return config.threads + 2; }
+  // That the server will start: its own, two for what would hold them up, two for a collector.
+  int threads() const { return config.threads + 4; }
 };
 
 // Serves HTTP from its construction on; 503 until the engine is ready.
 class HttpFrontend {
  public:
   // `processor`, the engine's own, and what the engine refers to outlive it.
-  HttpFrontend(server::ServerConfig config, std::unique_ptr<EngineApi> engine,
-               const RequestProcessor& processor);
+  HttpFrontend(server::ServerConfig config, const OtlpSettings& otlp,
+               std::unique_ptr<EngineApi> engine, const RequestProcessor& processor);
   // Connections end first, then the engine: handlers call it to the last.
   ~HttpFrontend();
   uint16_t port() const { return http_->port(); }
@@ -42,7 +44,8 @@ class HttpFrontend {
   void finish();
 
  private:
-  void start(const RequestProcessor& processor);
+  void start(const RequestProcessor& processor, const OtlpSettings& otlp);
+  void start_telemetry(const OtlpSettings& otlp);
 
   server::ServerConfig config_;
   std::unique_ptr<EngineApi> engine_;
@@ -51,6 +54,7 @@ class HttpFrontend {
   std::unique_ptr<server::AppContext> context_;
   std::unique_ptr<server::Application> application_;
   std::unique_ptr<server::HttpServer> http_;
+  std::unique_ptr<server::MetricPusher> pusher_;  // null: nobody collects metrics
 };
 
 }  // namespace tandem::launcher

@@ -20,6 +20,7 @@
 #include "launcher/config_file.h"
 #include "launcher/hub/hub.h"
 #include "launcher/options.h"
+#include "launcher/otlp/otlp_settings.h"
 #include "launcher/signals.h"
 #include "launcher/usage/environment.h"
 
@@ -34,6 +35,7 @@ struct ServeOptions {
   EngineOptions engine;
   ClusterOptions cluster;
   HttpOptions http;
+  OtlpOptions otlp;
   double drain_timeout = 60;
   std::vector<std::string> warnings;  // about the environment
   std::optional<int> client_port;
@@ -76,7 +78,7 @@ void drain(actors::Cluster& cluster, double seconds) {
 }
 
 int serve(const ServeOptions& options, const EngineConfig& engine,
-          const server::ServerConfig& http_config, MpiSession* job) {
+          const server::ServerConfig& http_config, const OtlpSettings& otlp, MpiSession* job) {
   const auto profile = options.cluster.profile.start("");
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
@@ -87,9 +89,11 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
                  cluster->cluster_port());
   std::optional<HttpFrontend> http;
   if (!options.http.off) {
-    http.emplace(http_config, std::make_unique<actors::InProcessEngine>(*cluster),
+    http.emplace(http_config, otlp, std::make_unique<actors::InProcessEngine>(*cluster),
                  cluster->request_processor());
     spdlog::info("HTTP at {}", http->url());
+    if (otlp.traces) spdlog::info("traces go to {}", otlp.traces->url);
+    if (otlp.metrics) spdlog::info("metrics go to {}", otlp.metrics->url);
     if (http->is_open() && http_config.api_keys.empty())
       spdlog::warn(
           "everybody who reaches {} may send requests: --host lets other machines in, and there is "
@@ -135,9 +139,13 @@ int run(ServeOptions& options) {
   if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
   EngineConfig engine;
   server::ServerConfig http;
+  OtlpSettings otlp;
   try {
     engine = options.engine.parse();
     http = options.http.parse(options.engine.model, options.cluster.config.host);
+    otlp = options.otlp.parse([](const char* name) { return std::getenv(name); });
+    for (const std::string& warning : otlp.warnings) spdlog::warn("{}", warning);
+    http.traces = otlp.sampler;
     http.max_requests = http.max_prompts = options.cluster.config.requests.max_requests;
     const auto stop = [] { return wait_for_signal(0) != 0; };
     engine.mutable_loading()->set_model(
@@ -153,7 +161,7 @@ int run(ServeOptions& options) {
     release_ranks(job.get());
     throw;
   }
-  return serve(options, engine, http, job.get());
+  return serve(options, engine, http, otlp, job.get());
 }
 
 // MODEL wins over the variable; beside --model it is one too many. Returns whether there is a
@@ -200,6 +208,7 @@ Run add_serve(CLI::App& app) {
       ->type_name("SECONDS")
       ->capture_default_str();
   o->http.add(app);
+  o->otlp.add(app);
   o->engine.add_engine(app);
   o->cluster.add(app);
   add_environment_and_config(app);

@@ -85,9 +85,8 @@ constexpr ForeignFlag kForeign[] = {
     {"--uvicorn-log-level --log-config-file --verbose --log-verbosity -v", "--log-level", ""},
     {"--disable-log-requests --disable-uvicorn-access-log --no-access-log", "--disable-access-log",
      ""},
-    {"--disable-log-stats --collect-detailed-traces --otlp-traces-endpoint "
-     "--show-hidden-metrics-for-version",
-     "", "/metrics has the statistics; traces are in the log"},
+    {"--disable-log-stats --show-hidden-metrics-for-version", "", "/metrics has the statistics"},
+    {"--collect-detailed-traces --otlp-endpoint", "--otlp-traces-endpoint", ""},
     {"--workers --api-server-count --http-workers", "--http-threads", ""},
     {"--max-waiting-requests --max-queue-size --queue-size", "--max-requests", ""},
     {"--chat-template", "--prompt-template", ""},

@@ -758,6 +758,8 @@ complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_su
 complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l body-timeout -r -d 'Time that a client has to send the body of a request, and a second more per 64 KiB (0.01 to 1000000, default 60)'
 complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l write-timeout -r -d 'Give clients up that read nothing for so long (0.01 to 1000000, default 60)'
 complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l disable-access-log -d 'Do not log a line for each request'
+complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l otlp-traces-endpoint -r -d 'Send spans of HTTP requests to this OpenTelemetry collector (OTLP over HTTP)'
+complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l otlp-metrics-endpoint -r -d 'Send what /metrics has to this OpenTelemetry collector every minute'
 complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l max-num-seqs -r -d 'Run at most that many sequences at once (default 256)'
 complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l max-num-batched-tokens -r -d 'Compute at most that many tokens in a step, encoder and decoder together (default 2048)'
 complete -c tandem -n '__fish_seen_subcommand_from serve; and not __fish_seen_subcommand_from bench' -l block-size -r -d 'Tokens in a block of the KV cache (default 16)'

@@ -16,6 +16,8 @@
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
+#include "server/telemetry/request_spans.h"
+#include "server/telemetry/unix_time.h"
 
 namespace tandem::server {
 namespace {
@@ -72,7 +74,7 @@ nlohmann::ordered_json log_fields(const HttpRequest& request, int status, size_t
   if (request.trace) {
     fields["trace_id"] = request.trace.trace_id;
     fields["span_id"] = request.trace.span_id;
-    fields["parent_id"] = request.trace.parent_id;
+    if (!request.trace.parent_id.empty()) fields["parent_id"] = request.trace.parent_id;
   }
   return fields;
 }
@@ -160,12 +162,16 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
       routes().begin(), routes().end(), [&, path = path_of_route(request.path)](const Route& r) {
         return r.matches(path) && (path != "/" || is_get(r.method) == is_get(request.method));
       });
-  context_.metrics.http_answered(std::string(known != routes().end() ? known->path : "other"),
-                                 status, seconds);
-  if (!context_.config.access_log) return;
+  const std::string_view route = known != routes().end() ? known->path : "other";
+  context_.metrics.http_answered(std::string(route), status, seconds);
   // Whoever polls is not news.
   const bool polled =
       known != routes().end() && status < 400 && (known->open() || known->handler == get_status);
+  const bool scraped = known != routes().end() && known->handler == get_metrics;
+  if (context_.spans != nullptr && request.trace.sampled() && !polled && !scraped)
+    context_.spans->add(
+        {span_of_http(request, {route, status, bytes, seconds, complete}, unix_nanoseconds())});
+  if (!context_.config.access_log) return;
   const LogFields beside([&] { return log_fields(request, status, bytes, seconds, complete); });
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
               "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,

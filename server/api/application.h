@@ -19,6 +19,7 @@
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"
 #include "server/metrics/metrics.h"
+#include "server/telemetry/span_exporter.h"
 #include "text/tokenizer.h"
 
 namespace tandem::server {
@@ -64,6 +65,7 @@ struct AppContext {
   FixedLanguages fixed_languages = {};
   GlossaryStore glossaries = {};
   DocumentStore documents = {};
+  std::unique_ptr<SpanExporter> spans = nullptr;  // null: nobody collects them
 };
 
 struct Route;

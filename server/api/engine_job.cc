@@ -7,8 +7,16 @@
 #include "base/log_text.h"
 #include "base/seconds_since.h"
 #include "server/http/errors.h"
+#include "server/telemetry/request_spans.h"
+#include "server/telemetry/unix_time.h"
 
 namespace tandem::server {
+namespace {
+
+// Of one HTTP request, whose documents may have thousands.
+constexpr size_t kMostTracedPrompts = 100;
+
+}  // namespace
 
 void EngineJob::start(std::vector<EngineApi::Request> requests) {
   const int limit = app_.config.max_requests;
@@ -38,6 +46,7 @@ void EngineJob::start(std::vector<EngineApi::Request> requests) {
 void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
   Submission& part = submissions_[request];
   if (part.done) return;
+  current_ = request;
   on_chunk(request, chunk);
   if (!chunk.finished() && !chunk.has_error()) return;
   part.done = true;
@@ -61,7 +70,16 @@ void EngineJob::count_end(const proto::RequestChunk& chunk, int prompt_tokens) {
   end.total = seconds_since(begun_);
   end.queue = chunk.metrics().queue_time();
   end.prompt_tokens = prompt_tokens;
-  app_.metrics.request_ended(end);
+  report(end, nullptr);
+}
+
+void EngineJob::report(const Metrics::Ended& ended, const proto::GenerationOptions* options) {
+  app_.metrics.request_ended(ended);
+  const TraceContext& trace = exchange_->request().trace;
+  if (app_.spans == nullptr || !trace.sampled() || current_ >= kMostTracedPrompts) return;
+  app_.spans->add(spans_of_prompt(
+      trace, {submissions_[current_].id, app_.config.model_names.front(), ended, options},
+      unix_nanoseconds()));
 }
 
 proto::Error EngineJob::renamed(size_t request, const proto::Error& error) const {

@@ -42,7 +42,10 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   // All requests have ended well.
   virtual void finish() = 0;
   bool ended() const { return ended_; }
-  // A request without output ends with this news: for the metrics.
+  // The request whose news on_chunk() gets has ended: for metrics and traces. options: null where
+  // it generates nothing.
+  void report(const Metrics::Ended& ended, const proto::GenerationOptions* options);
+  // The same of one without output.
   void count_end(const proto::RequestChunk& chunk, int prompt_tokens);
 
   AppContext& app_;
@@ -64,6 +67,7 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   std::vector<Submission> submissions_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   size_t num_done_ = 0;
+  size_t current_ = 0;  // whose news on_chunk() gets
   bool ended_ = false;  // nobody waits for more
 };
 

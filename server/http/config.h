@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "server/http/trace_context.h"
+
 namespace tandem::server {
 
 struct ServerConfig {
@@ -44,6 +46,7 @@ struct ServerConfig {
   size_t largest_body() const { return std::max(max_body_bytes, max_audio_bytes); }
 
   bool access_log = true;
+  TraceSampler traces;
 };
 
 }  // namespace tandem::server

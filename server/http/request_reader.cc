@@ -178,7 +178,7 @@ HttpRequest RequestReader::head() const {
       if (name == "host" && !target->authority.empty()) value = target->authority;
   }
   r.id = request_id_of(r.header("x-request-id"));
-  r.trace = trace_of(r.header("traceparent"));
+  r.trace = config_.traces.begin(r.header("traceparent"));
   return r;
 }
 

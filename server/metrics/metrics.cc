@@ -15,6 +15,7 @@
 #include "runtime/version.h"
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/replica_sums.h"
+#include "server/metrics/vllm_names.h"
 
 namespace tandem::server {
 namespace {
@@ -28,43 +29,6 @@ const Buckets kSoundSeconds{1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600
 const Buckets kSequences{1, 2, 5, 10, 20};
 const Buckets kPreemptions{0, 1, 2, 5, 10, 20};
 const Buckets kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000};
-
-// Ours → vLLM's, where the meaning is the same.
-const std::multimap<std::string, std::string> kAliases{
-    {"tandem:num_requests_running", "vllm:num_requests_running"},
-    {"tandem:num_requests_waiting", "vllm:num_requests_waiting"},
-    {"tandem:num_requests_swapped", "vllm:num_requests_swapped"},
-    {"tandem:kv_cache_usage_perc", "vllm:kv_cache_usage_perc"},
-    {"tandem:num_preemptions_total", "vllm:num_preemptions_total"},
-    {"tandem:prefix_cache_queries_total", "vllm:prefix_cache_queries_total"},
-    {"tandem:prefix_cache_hits_total", "vllm:prefix_cache_hits_total"},
-    {"tandem:spec_decode_num_drafts_total", "vllm:spec_decode_num_drafts_total"},
-    {"tandem:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_draft_tokens_total"},
-    {"tandem:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"},
-    {"tandem:spec_decode_num_accepted_tokens_per_pos_total",
-     "vllm:spec_decode_num_accepted_tokens_per_pos_total"},
-    {"tandem:prompt_tokens_total", "vllm:prompt_tokens_total"},
-    {"tandem:generation_tokens_total", "vllm:generation_tokens_total"},
-    {"tandem:request_success_total", "vllm:request_success_total"},
-    {"tandem:time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
-    {"tandem:inter_token_latency_seconds", "vllm:inter_token_latency_seconds"},
-    {"tandem:time_per_output_token_seconds", "vllm:time_per_output_token_seconds"},
-    {"tandem:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds"},
-    {"tandem:request_queue_time_seconds", "vllm:request_queue_time_seconds"},
-    {"tandem:request_prompt_tokens", "vllm:request_prompt_tokens"},
-    {"tandem:request_generation_tokens", "vllm:request_generation_tokens"},
-    {"tandem:time_per_output_token_seconds", "vllm:request_time_per_output_token_seconds"},
-    {"tandem:request_inference_time_seconds", "vllm:request_inference_time_seconds"},
-    {"tandem:request_prefill_time_seconds", "vllm:request_prefill_time_seconds"},
-    {"tandem:request_decode_time_seconds", "vllm:request_decode_time_seconds"},
-    {"tandem:request_params_n", "vllm:request_params_n"},
-    {"tandem:request_num_preemptions", "vllm:request_num_preemptions"},
-    {"tandem:iteration_tokens_total", "vllm:iteration_tokens_total"},
-    {"tandem:num_requests_waiting_by_reason", "vllm:num_requests_waiting_by_reason"},
-    {"tandem:cache_config_info", "vllm:cache_config_info"},
-    {"tandem:request_params_max_tokens", "vllm:request_params_max_tokens"},
-    {"tandem:request_max_num_generation_tokens", "vllm:request_max_num_generation_tokens"},
-};
 
 Labels cache_labels(const proto::SchedulerStats& stats, int replica) {
   const auto flag = [](bool on) { return std::string(on ? "True" : "False"); };
@@ -244,6 +208,12 @@ struct Metrics::Impl {
       "tandem:request_audio_seconds", "Length of a transcribed file, in seconds.", kSoundSeconds);
   prometheus::Histogram& http_time = histogram("tandem:http_request_duration_seconds",
                                                "HTTP requests, answer included.", kSeconds);
+  prometheus::Family<prometheus::Counter>& spans = counters(
+      "tandem:otlp_spans_total", "Spans by what became of them: exported to a collector, dropped.");
+  prometheus::Counter& spans_exported = spans.Add({{"result", "exported"}});
+  prometheus::Counter& spans_dropped = spans.Add({{"result", "dropped"}});
+  prometheus::Family<prometheus::Counter>& export_failures =
+      counters("tandem:otlp_failures_total", "Messages that a collector did not take, by signal.");
 };
 
 Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {}
@@ -298,12 +268,25 @@ void Metrics::request_refused(const std::string& reason) {
 
 void Metrics::requests_under_way(int change) { impl_->under_way.Increment(change); }
 
+void Metrics::spans_exported(int64_t count) {
+  impl_->spans_exported.Increment(static_cast<double>(count));
+}
+
+void Metrics::spans_dropped(int64_t count) {
+  impl_->spans_dropped.Increment(static_cast<double>(count));
+}
+
+void Metrics::export_failed(const std::string& signal) {
+  impl_->export_failures.Add({{"signal", signal}}).Increment();
+}
+
 Metrics::Totals Metrics::totals() const {
   return {static_cast<int64_t>(impl_->prompt_tokens.Value()),
           static_cast<int64_t>(impl_->generation_tokens.Value())};
 }
 
-std::string Metrics::text(const EngineStatus& status, int num_connections) {
+std::vector<prometheus::MetricFamily> Metrics::collect(const EngineStatus& status,
+                                                       int num_connections) {
   double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
   double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
          prefix_hits = 0, encoder_seconds = 0;
@@ -367,12 +350,16 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
   const size_t own = families.size();
   for (size_t i = 0; i < own; ++i) {
     const std::string name = families[i].name;
-    for (auto [it, end] = kAliases.equal_range(name); it != end; ++it) {
+    for (auto [it, end] = kVllmNames.equal_range(name); it != end; ++it) {
       families.push_back(families[i]);
       families.back().name = it->second;
     }
   }
-  return prometheus::TextSerializer().Serialize(families);
+  return families;
+}
+
+std::string Metrics::text(const EngineStatus& status, int num_connections) {
+  return prometheus::TextSerializer().Serialize(collect(status, num_connections));
 }
 
 }  // namespace tandem::server

@@ -2,9 +2,12 @@
 // docs/serving.md.
 #pragma once
 
+#include <prometheus/metric_family.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/engine/engine_api.h"
 
@@ -35,13 +38,20 @@ class Metrics {
   // The server itself had no room. Refusals by the engine are in its status.
   void request_refused(const std::string& reason);
 
+  // What becomes of traces and metrics that are sent to a collector; signal: "traces", "metrics".
+  void spans_exported(int64_t count);
+  void spans_dropped(int64_t count);
+  void export_failed(const std::string& signal);
+
   // Since the server started.
   struct Totals {
     int64_t prompt_tokens = 0, generation_tokens = 0;
   };
   Totals totals() const;
 
-  // Prometheus' text format; the engine's own figures are taken from `status`.
+  // All of them; the engine's own figures are taken from `status`.
+  std::vector<prometheus::MetricFamily> collect(const EngineStatus& status, int num_connections);
+  // The same in Prometheus' text format.
   std::string text(const EngineStatus& status, int num_connections);
 
  private:

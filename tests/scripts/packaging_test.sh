@@ -24,7 +24,7 @@ cmake --install "$build" --component server --prefix "$folder/prefix" >"$folder/
 }
 for file in bin/tandem libexec/tandem/tandem-decoder lib/systemd/system/tandem.service etc/tandem/tandem.toml etc/default/tandem \
   share/bash-completion/completions/tandem share/zsh/site-functions/_tandem share/fish/vendor_completions.d/tandem.fish \
-  share/doc/tandem/README.md share/doc/tandem/serving.md share/doc/tandem/examples/kubernetes/deployment.yaml \
+  share/doc/tandem/README.md share/doc/tandem/serving.md share/doc/tandem/examples/kubernetes/base/deployment.yaml \
   share/doc/tandem/examples/slurm/tandem.sbatch share/tandem/grafana/tandem.json share/tandem/prometheus/alerts.yml; do
   [ -f "$folder/prefix/$file" ] || { echo "FAILED: $file is not installed"; exit 1; }
 done
@@ -154,7 +154,7 @@ dashboard = json.loads((packaging / "grafana/tandem.json").read_text())
 expressions = [t["expr"] for p in dashboard["panels"] for t in p.get("targets", [])]
 queries = [v["definition"] for v in dashboard["templating"]["list"] if "definition" in v]
 alerts = (packaging / "prometheus/alerts.yml").read_text()
-others = [(packaging / "kubernetes/hpa.yaml").read_text()]
+others = [(packaging / "kubernetes/components/autoscaling/hpa.yaml").read_text()]
 used = set()
 for text in expressions + queries + [alerts] + others:
     for name in re.findall(r"\btandem:\w+", text):
@@ -176,18 +176,18 @@ for a in dashboard["panels"]:
 for name in re.findall(r"^#? ?([a-z-]+) = ", (packaging / "config/tandem.toml").read_text(), re.M):
     check(f"--{name}" in serve, "tandem.toml: no such flag:", name)
 for file in ("config/tandem.default", "docker/Dockerfile", "docker/compose.yaml", "systemd/tandem.service.in",
-             "kubernetes/deployment.yaml", "slurm/tandem.sbatch"):
+             "kubernetes/base/deployment.yaml", "slurm/tandem.sbatch"):
     for name in re.findall(r"\bTANDEM_[A-Z_]+\b", (packaging / file).read_text()):
         build_option = name in ("TANDEM_TESTS", "TANDEM_BENCHMARKS", "TANDEM_EXAMPLES", "TANDEM_FUZZERS")
         check(name in variables or name == "TANDEM_" or build_option, file, "no such variable:", name)
-for name in re.findall(r"^ +- (--[a-z-]+)", (packaging / "kubernetes/deployment.yaml").read_text(), re.M):
+for name in re.findall(r"^ +- (--[a-z-]+)", (packaging / "kubernetes/base/deployment.yaml").read_text(), re.M):
     check(name in serve, "deployment.yaml: no such flag:", name)
 
 # Whoever stops the server waits longer than it drains.
 drain = int(re.search(r"--drain-timeout.*\n.*\(default (\d+)", page)[1])
 for file, pattern in (("systemd/tandem.service.in", r"TimeoutStopSec=(\d+)"),
                       ("docker/compose.yaml", r"stop_grace_period: (\d+)s"),
-                      ("kubernetes/deployment.yaml", r"terminationGracePeriodSeconds: (\d+)")):
+                      ("kubernetes/base/deployment.yaml", r"terminationGracePeriodSeconds: (\d+)")):
     check(int(re.search(pattern, (packaging / file).read_text())[1]) > drain, file, "does not wait for the drain")
 
 try:

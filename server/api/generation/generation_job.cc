@@ -158,7 +158,7 @@ void GenerationJob::count_end(const PromptProgress& part, const proto::RequestCh
   ended.sequences = request_.sequences;
   for (const int length : part.lengths) ended.longest = std::max(ended.longest, length);
   ended.max_tokens = most_tokens(request_.options);
-  app_.metrics.request_ended(ended);
+  report(ended, &request_.options);
 }
 
 void GenerationJob::fail(const proto::Error& error) {

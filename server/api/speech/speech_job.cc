@@ -97,7 +97,7 @@ void SpeechJob::count(const proto::RequestChunk& chunk) {
   ended.first_token = first_token_;
   ended.prompt_tokens = prompt_tokens_;
   ended.output_tokens = output_tokens_;
-  app_.metrics.request_ended(ended);
+  report(ended, &request_.options);
   if (!chunk.has_error()) app_.metrics.sound_transcribed(seconds_);
 }
 

@@ -77,8 +77,8 @@ class HttpFrontendTest : public ::testing::Test {
     config.model_names = {"model"};
   }
   void start(bool closed = false) {
-    http = std::make_unique<HttpFrontend>(config, std::make_unique<RecordedEngine>(life, closed),
-                                          processor);
+    http = std::make_unique<HttpFrontend>(
+        config, otlp, std::make_unique<RecordedEngine>(life, closed), processor);
   }
   std::string ask(const std::string& request, const std::string& body = "") const {
     RawClient client(http->port());
@@ -96,6 +96,7 @@ class HttpFrontendTest : public ::testing::Test {
 
   const std::string completion = R"({"prompt": "a text"})";
   server::ServerConfig config;
+  OtlpSettings otlp;
   std::shared_ptr<EngineLife> life = std::make_shared<EngineLife>();
   RequestProcessor processor{testing::golden_dir("bart-tiny"), 1};
   std::unique_ptr<HttpFrontend> http;
@@ -136,6 +137,24 @@ TEST_F(HttpFrontendTest, EndsWithRequestsUnderWay) {
   EXPECT_TRUE(life->gone);
   EXPECT_FALSE(life->used_when_gone);
   EXPECT_EQ(life->cancelled, 8);
+}
+
+// Metrics are sent to the last, whoever listens; requests under way end with spans.
+TEST_F(HttpFrontendTest, TelemetryFindsAnEngineUntilTheEnd) {
+  const OtlpEndpoint nowhere{.url = "http://127.0.0.1:1/v1/x"};
+  otlp.traces = otlp.metrics = nowhere;
+  otlp.metric_interval = 1ms;
+  config.traces.on = true;
+  for (int round = 0; round < 3; ++round) {
+    life = std::make_shared<EngineLife>();
+    start();
+    RawClient client(http->port());
+    client.send(message("POST /v1/completions", completion));
+    wait_until([&] { return life->submitted == 1 && life->asked > 3; });
+    http.reset();
+    EXPECT_TRUE(life->gone);
+    EXPECT_FALSE(life->used_when_gone);
+  }
 }
 
 TEST_F(HttpFrontendTest, AnEngineThatHasClosedIsA503) {

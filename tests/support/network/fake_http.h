@@ -45,6 +45,7 @@ class FakeExchange final : public server::Exchange {
     request_.path = path.substr(0, query);
     request_.body = std::move(body);
     request_.headers = std::move(headers);
+    request_.trace = server::trace_of(request_.header("traceparent"));
     request_.id = "rid";
     request_.remote = "192.0.2.1";
   }
