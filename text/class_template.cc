@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "text/checkpoint_files.h"
 #include "text/languages.h"
 

@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "runtime/version.h"
 #include "server/http/body/gzip.h"
 

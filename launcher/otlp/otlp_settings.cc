@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/percent.h"
-#include "base/printable.h"
+#include "base/strings/percent.h"
+#include "base/strings/printable.h"
 #include "launcher/hub/http_client.h"
 #include "runtime/version.h"
 #include "server/http/url.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "base/base64.h"
 #include "base/error.h"
+#include "base/strings/base64.h"
 #include "text/pipeline/text_pipeline.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
