@@ -31,7 +31,7 @@ endif()
 
 # tandem_precompile(TARGET [ALWAYS] HEADERS headers): the headers that most of the target's files read, read once; a few of the
 # standard library come with them. Every file still names what it needs: with TANDEM_PRECOMPILE=OFF it builds without. Files
-# that TANDEM_UNITY compiles together do without; tests, which it leaves apart (ALWAYS), do not.
+# that TANDEM_UNITY compiles together do without; tests, of which it compiles fewer together (ALWAYS), do not.
 function(tandem_precompile target)
   cmake_parse_arguments(ARG "ALWAYS" "" "HEADERS" ${ARGN})
   if(TANDEM_PRECOMPILE AND (ARG_ALWAYS OR NOT TANDEM_UNITY))
@@ -40,11 +40,11 @@ function(tandem_precompile target)
   endif()
 endfunction()
 
-# tandem_unity(TARGET [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled a dozen at a time, but
+# tandem_unity(TARGET [BATCH n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (12), but
 # for those that match a pattern: headers are read and templates made once for all of them. In unnamed namespaces no two of
 # these files may have one name for two things.
 function(tandem_unity target)
-  cmake_parse_arguments(ARG "" "" "EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "BATCH" "EXCLUDE" ${ARGN})
   if(NOT TANDEM_UNITY)
     return()
   endif()
@@ -54,9 +54,13 @@ function(tandem_unity target)
     list(FILTER matching INCLUDE REGEX ${pattern})
     set_source_files_properties(${matching} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
+  set(batch 12)
+  if(ARG_BATCH)
+    set(batch ${ARG_BATCH})
+  endif()
   # (g++ takes an unnamed namespace of an included file for that of a header.)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
 endfunction()
 
 # tandem_no_restrict(TARGET…): std::string + "…" makes g++ 12 warn of overlapping memcpy() where there is none

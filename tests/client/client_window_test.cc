@@ -14,7 +14,7 @@
 namespace tandem::client {
 namespace {
 
-struct Sink : ClientOutbox {
+struct WindowSink : ClientOutbox {
   void send(proto::ClientMessage message) override {
     if (message.has_submit()) submitted.push_back(message.submit().request_id());
   }
@@ -65,7 +65,7 @@ class ClientWindowTest : public ::testing::Test {
   void pass(double seconds) { core.tick(now += seconds); }
   using Ids = std::vector<std::string>;
 
-  Sink sink;
+  WindowSink sink;
   double now = 10;
   uint64_t numbers = 0;
   ClientCore core{{"test", 30, /*max_under_way=*/3, /*retry_refused=*/true}, sink};
@@ -144,7 +144,7 @@ TEST_F(ClientWindowTest, AcrossConnections) {
 TEST(ClientWindowRandom, NothingIsLost) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
-    Sink sink;
+    WindowSink sink;
     ClientCore core{{"test", 30, 1 + random() % 40, true}, sink};
     const size_t most = 1 + random() % 20;
     std::set<std::string> at_server;
@@ -184,7 +184,7 @@ TEST(ClientWindowRandom, NothingIsLost) {
 
 // The last of the most sequences that there may be is known: its later chunks are no new one.
 TEST(ClientManySequences, TheLastOneGoesOn) {
-  Sink sink;
+  WindowSink sink;
   ClientCore core{{"test", 30}, sink};
   core.connected(1, 0);
   core.submit(1, submission(1), 0);

@@ -9,7 +9,7 @@
 namespace tandem::test {
 namespace {
 
-constexpr int kStreams = 50;
+constexpr int kClientStreams = 50;
 
 TEST(BrokenConnection, EveryStreamGoesOnWhereItWas) {
   Server server({"--tp", "2"});
@@ -17,9 +17,9 @@ TEST(BrokenConnection, EveryStreamGoesOnWhereItWas) {
   auto client = client::Client::connect(server.client_options(proxy.port()));
   const auto cases = undisturbed(client);
   const int fds = num_fds(server.pid());
-  Load load(client, cases, kStreams);
+  Load load(client, cases, kClientStreams);
   for (int i = 0; i < 15; ++i) {
-    EXPECT_TRUE(load.progress(kStreams / 4)) << "after " << i << " cuts";
+    EXPECT_TRUE(load.progress(kClientStreams / 4)) << "after " << i << " cuts";
     if (i % 3 == 0) {  // nobody is told for a while
       proxy.hold(true);
       std::this_thread::sleep_for(100ms);
@@ -27,7 +27,7 @@ TEST(BrokenConnection, EveryStreamGoesOnWhereItWas) {
     }
     proxy.cut();
   }
-  EXPECT_TRUE(load.progress(kStreams));
+  EXPECT_TRUE(load.progress(kClientStreams));
   load.expect_all_well();
   EXPECT_GE(proxy.num_connections(), 10);
   expect_idle(client);
@@ -42,7 +42,7 @@ TEST(BrokenConnection, TogetherWithKilledWorkers) {
   Server server({"--tp", "2", "--max-restarts", "100"});
   TcpProxy proxy(server.port());
   auto client = client::Client::connect(server.client_options(proxy.port()));
-  Load load(client, sound_cases(), kStreams);
+  Load load(client, sound_cases(), kClientStreams);
   for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(load.progress(10));
     const auto workers = server.workers();
@@ -83,14 +83,14 @@ std::string long_requests(int count) {
 TEST(VanishedClient, LeavesNothingAtTheServer) {
   Server server({"--tp", "2", "--orphan-timeout", "0.3", "--max-num-seqs", "8"});
   auto client = client::Client::connect(server.client_options());
-  Load load(client, sound_cases(), kStreams);
+  Load load(client, sound_cases(), kClientStreams);
   Program vanishing(generate_command(server), {}, long_requests(400));
   // Its requests are more than the load has.
-  ASSERT_TRUE(eventually(20s, [&] { return client.server_info().num_requests() > kStreams; }));
+  ASSERT_TRUE(eventually(20s, [&] { return client.server_info().num_requests() > kClientStreams; }));
   vanishing.signal(SIGKILL);
   EXPECT_EQ(vanishing.wait(5s).value_or(-1), 128 + SIGKILL);
-  EXPECT_TRUE(eventually(10s, [&] { return client.server_info().num_requests() <= kStreams; }));
-  EXPECT_TRUE(load.progress(kStreams));
+  EXPECT_TRUE(eventually(10s, [&] { return client.server_info().num_requests() <= kClientStreams; }));
+  EXPECT_TRUE(load.progress(kClientStreams));
   load.expect_all_well();
   expect_idle(client);
   client.close();
@@ -100,14 +100,14 @@ TEST(VanishedClient, LeavesNothingAtTheServer) {
 TEST(Drain, FinishesWhatWasBegunAndRefusesMore) {
   Server server({"--tp", "2", "--max-num-seqs", "16"});
   auto client = client::Client::connect(server.client_options());
-  Load load(client, sound_cases(), kStreams);
+  Load load(client, sound_cases(), kClientStreams);
   load.allow_error("unavailable_error");
-  EXPECT_TRUE(load.progress(kStreams));
+  EXPECT_TRUE(load.progress(kClientStreams));
   const int before = load.finished();
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(30s).value_or(-1), 0);
   load.expect_all_well();  // each stream ends with a request that is refused, none otherwise
-  EXPECT_EQ(load.errors("unavailable_error"), kStreams);
+  EXPECT_EQ(load.errors("unavailable_error"), kClientStreams);
   EXPECT_GT(load.finished(), before);
   server.expect_nothing_left();
 }

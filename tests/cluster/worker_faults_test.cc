@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-constexpr int kStreams = 50;
+constexpr int kFaultStreams = 50;
 
 // A server whose workers have that fault; `times` of them, then they are sound.
 struct FaultyServer {
@@ -33,10 +33,10 @@ struct FaultyServer {
 
 void run_load_until(FaultyServer& faulty, int faults) {
   auto client = client::Client::connect(faulty.server.client_options());
-  Load load(client, sound_cases(), kStreams);
+  Load load(client, sound_cases(), kFaultStreams);
   EXPECT_TRUE(eventually(30s, [&] { return faulty.faults() >= faults; }));
   EXPECT_TRUE(faulty.server.logged(": up, generation", 30s, faults + 1));
-  EXPECT_TRUE(load.progress(kStreams));
+  EXPECT_TRUE(load.progress(kFaultStreams));
   load.expect_all_well();
 }
 
@@ -82,8 +82,8 @@ TEST(SlowWorker, IsWaitedFor) {
   FaultyServer faulty("slow", {"--step-timeout", "2", "--worker-timeout", "1"},
                       {"TANDEM_FAULT_RANK=1"});
   auto client = client::Client::connect(faulty.server.client_options());
-  Load load(client, sound_cases(), kStreams);
-  EXPECT_TRUE(load.progress(2 * kStreams));
+  Load load(client, sound_cases(), kFaultStreams);
+  EXPECT_TRUE(load.progress(2 * kFaultStreams));
   load.expect_all_well();
   EXPECT_EQ(faulty.server.ups(), 1);
   faulty.server.expect_clean_end();
@@ -96,8 +96,8 @@ TEST(WorkerThatFailsWhileLoading, IsTriedAgain) {
     FaultyServer faulty(fault, {"--startup-timeout", "2"}, {"TANDEM_FAULT_TIMES=2"});
     EXPECT_EQ(faulty.faults(), 2);
     auto client = client::Client::connect(faulty.server.client_options());
-    Load load(client, sound_cases(), kStreams);
-    EXPECT_TRUE(load.progress(kStreams));
+    Load load(client, sound_cases(), kFaultStreams);
+    EXPECT_TRUE(load.progress(kFaultStreams));
     load.expect_all_well();
     faulty.server.expect_clean_end();
   }
@@ -135,7 +135,7 @@ TEST(TooManyRestarts, EndTheServer) {
   FaultyServer faulty("exit", {"--max-restarts", "2"},
                       {"TANDEM_FAULT_TIMES=1000", "TANDEM_FAULT_STEP=3"});
   auto client = client::Client::connect(faulty.server.client_options());
-  Load load(client, sound_cases(), kStreams);
+  Load load(client, sound_cases(), kFaultStreams);
   load.allow_error("unavailable_error");
   load.allow_error("connection_error");  // the server is gone
   EXPECT_EQ(faulty.server.wait(20s).value_or(-1), 70);
@@ -157,8 +157,8 @@ TEST(PoisonousRequest, IsRefusedAndTheOthersGoOn) {
         fault, {"--max-restarts", "100"},
         {"TANDEM_FAULT_TOKEN=" + std::to_string(poison), std::string("TANDEM_FAULT_RANK=") + rank});
     auto client = client::Client::connect(faulty.server.client_options());
-    Load load(client, sound_cases(), kStreams);
-    EXPECT_TRUE(load.progress(kStreams));
+    Load load(client, sound_cases(), kFaultStreams);
+    EXPECT_TRUE(load.progress(kFaultStreams));
     client::Request request;
     request.prompt = client::Prompt::token_ids({0, 5, poison, 7, 2});
     const auto handle = client.submit(request);
@@ -169,7 +169,7 @@ TEST(PoisonousRequest, IsRefusedAndTheOthersGoOn) {
     } catch (const client::ClientError& e) {
       EXPECT_EQ(e.type(), "internal_error") << e.what();
     }
-    EXPECT_TRUE(load.progress(2 * kStreams));
+    EXPECT_TRUE(load.progress(2 * kFaultStreams));
     load.expect_all_well();
     EXPECT_EQ(faulty.server.ups(), 3) << "two crashes";
     faulty.server.report_recovery(fault);

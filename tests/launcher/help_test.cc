@@ -43,7 +43,7 @@ std::string help_of(std::vector<std::string> command, const char* flag = "--help
   return r.out;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> help_lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -58,14 +58,14 @@ TEST(Help, HasNoArtefacts) {
          {"(0x)", "{false}", "{true}", "INT:INT", "FLOAT:FLOAT", "UINT:", "[TEXTS",
           "OPTIONS:", "Options:", "REQUIRED", "Env:", "e+06", "=\"", "[]"})
       EXPECT_EQ(help.find(artefact), std::string::npos) << artefact;
-    for (const std::string& line : lines_of(help)) EXPECT_LE(line.size(), 100u) << line;
+    for (const std::string& line : help_lines_of(help)) EXPECT_LE(line.size(), 100u) << line;
   }
 }
 
 TEST(Help, EveryOptionStandsUnderAHeadingAndIsDescribed) {
   for (const auto& command : kCommands) {
     if (command.empty() || command == std::vector<std::string>{"bench"}) continue;  // all of them
-    const auto lines = lines_of(help_of(command));
+    const auto lines = help_lines_of(help_of(command));
     std::string heading;
     std::set<std::string> headings;
     for (size_t i = 0; i < lines.size(); ++i) {
@@ -100,7 +100,7 @@ TEST(Help, IsShortUnlessAllIsAskedFor) {
   for (const auto& command : kCommands) {
     const std::string help = help_of(command, "--help"), all = help_of(command);
     SCOPED_TRACE(help.substr(0, 60));
-    const auto lines = lines_of(help);
+    const auto lines = help_lines_of(help);
     EXPECT_LE(lines.size(), 40u) << help;
     for (const std::string& line : lines) EXPECT_LE(line.size(), 100u) << line;
     std::string name = "tandem";
@@ -114,7 +114,7 @@ TEST(Help, IsShortUnlessAllIsAskedFor) {
     by_name.insert(by_name.begin(), "help");
     EXPECT_EQ(tandem(by_name).out, help);
   }
-  EXPECT_GT(lines_of(help_of({"serve"})).size(), 100u);
+  EXPECT_GT(help_lines_of(help_of({"serve"})).size(), 100u);
   // All commands' options.
   EXPECT_NE(help_of({}).find("--num-beams"), std::string::npos);
   EXPECT_NE(help_of({}, "--help").find("transcribe"), std::string::npos);

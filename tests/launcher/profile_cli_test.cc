@@ -20,7 +20,7 @@ using test::TraceSpan;
 using testing::ProcessResult;
 using testing::tandem;
 
-const std::string kDemo = (test::test_root() / "examples/demo-model").string();
+const std::string kProfiledModel = (test::test_root() / "examples/demo-model").string();
 
 std::string texts(int count) {
   std::string out;
@@ -31,7 +31,7 @@ std::string texts(int count) {
 }
 
 ProcessResult generate(const std::filesystem::path& file, std::vector<std::string> more) {
-  more.insert(more.begin(), {"generate", "--lines", "--model", kDemo, "--kv-cache-memory", "16MiB",
+  more.insert(more.begin(), {"generate", "--lines", "--model", kProfiledModel, "--kv-cache-memory", "16MiB",
                              "--max-new-tokens", "12", "--profile", file.string(), "-"});
   return tandem(more, texts(8));
 }
@@ -52,7 +52,7 @@ double share_in_steps(const std::vector<TraceSpan>& spans, const std::vector<Tra
 
 TEST(ProfileCli, ShowsStepsOpsAndWaiting) {
   const TempDir dir;
-  const auto without = tandem({"generate", "--lines", "--model", kDemo, "--kv-cache-memory",
+  const auto without = tandem({"generate", "--lines", "--model", kProfiledModel, "--kv-cache-memory",
                                "16MiB", "--max-new-tokens", "12", "--threads", "2", "-"},
                               texts(8));
   const auto worker_of = [](const Trace& trace) {
@@ -115,7 +115,7 @@ TEST(ProfileCli, BenchPrintsWhereTheTimeWent) {
   const ProcessResult r = tandem({"bench",
                                   "latency",
                                   "--model",
-                                  kDemo,
+                                  kProfiledModel,
                                   "--kv-cache-memory",
                                   "16MiB",
                                   "--threads",

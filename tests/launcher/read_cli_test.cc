@@ -20,7 +20,7 @@ using testing::tandem;
 
 const std::filesystem::path kVision = test::test_root() / "tests/data/vision-tiny";
 
-std::vector<json> lines_of(const std::string& text) {
+std::vector<json> read_cli_lines_of(const std::string& text) {
   std::vector<json> out;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
@@ -42,7 +42,7 @@ TEST(ReadCli, ALineForEachFile) {
   for (const json& one : golden) arguments.push_back((kVision / one["image"]).string());
   const ProcessResult r = read(arguments);
   EXPECT_EQ(r.status, 0) << r.err;
-  const auto lines = lines_of(r.out);
+  const auto lines = read_cli_lines_of(r.out);
   ASSERT_EQ(lines.size(), golden.size());
   for (size_t i = 0; i < lines.size(); ++i) {
     std::vector<int> want = golden[i]["greedy"];
@@ -60,7 +60,7 @@ TEST(ReadCli, AFileThatIsNoImageIsNamed) {
   arguments.push_back("/no/such/file.png");
   const ProcessResult r = read(arguments);
   EXPECT_EQ(r.status, 1);
-  const auto lines = lines_of(r.out);
+  const auto lines = read_cli_lines_of(r.out);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_NE(lines[0]["error"]["message"].get<std::string>().find("is no image"), std::string::npos);
   EXPECT_TRUE(lines[1].contains("text"));
@@ -87,7 +87,7 @@ TEST(ReadCli, PathsInLinesAreTheCommandLines) {
       tandem({"generate", "--jsonl", "--model", kVision.string(), "--dtype", "float32"},
              json({{"prompt", image}, {"params", params}}).dump() + "\n");
   ASSERT_EQ(r.status, 0) << r.err;
-  const json line = lines_of(r.out)[0];
+  const json line = read_cli_lines_of(r.out)[0];
   std::vector<int> ids = line["prompt_token_ids"];
   for (const int id : line["outputs"][0]["token_ids"]) ids.push_back(id);
   EXPECT_EQ(json(ids), golden[0]["beams"]);

@@ -73,7 +73,7 @@ def clashes(files):
         for around, text, mark in statements(without_text(code)):
             local = "" in around or text.startswith("static ")
             found = name_of(text, mark) if local else None
-            if found:
+            if found and not re.fullmatch(r"[A-Z_]{4,}\w*", found[0]):  # (macros such as TEST)
                 seen[tuple(n for n in around if n), found[0]].setdefault(file, set()).add(found[1])
     for (around, name), places in sorted(seen.items()):
         listed = sorted(places.items())

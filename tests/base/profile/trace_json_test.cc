@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr SpanKind kStep{"step", "step", {"sequences"}};
+constexpr SpanKind kTraceStep{"step", "step", {"sequences"}};
 constexpr SpanKind kOp{"linear", "op", {"rows", "in", "out"}, "dtype"};
 
 std::string text_of(const Profile& profile,
@@ -28,8 +28,8 @@ TEST(TraceJson, SaysWhatWasRecorded) {
       profile.add_group("rank \"0\"\n\\ \xff", 7, {"thread \t0", "thread 1"});
   const int64_t t = profile.begun();
   group->find_track(0)->add({&kOp, t + 1500, t + 2001, "int8", {8, 768, 3072}});
-  group->find_track(0)->add({&kStep, t + 1500, t + 4000, "encode+decode", {8}});
-  group->find_track(1)->add({&kStep, t + 10, t + 10, nullptr, {1}});
+  group->find_track(0)->add({&kTraceStep, t + 1500, t + 4000, "encode+decode", {8}});
+  group->find_track(1)->add({&kTraceStep, t + 10, t + 10, nullptr, {1}});
   const test::Trace trace = test::read_trace(text_of(profile, {{"pro\"gram", "tandem \x01"}}));
   EXPECT_EQ(trace.groups.at(7), "rank \"0\"\n\\ \xef\xbf\xbd");
   EXPECT_EQ(trace.threads.at({7, 1}), "thread \t0");
@@ -53,7 +53,7 @@ TEST(TraceJson, SaysHowManySpansWereDropped) {
   ProfileGroup* const group = profile.add_group("rank 0", 1, {"thread 0"});
   const int64_t t = profile.begun();
   while (group->find_track(0)->dropped() < 3)
-    group->find_track(0)->add({&kStep, t, t + 1, nullptr, {1}});
+    group->find_track(0)->add({&kTraceStep, t, t + 1, nullptr, {1}});
   const test::Trace trace = test::read_trace(text_of(profile));
   EXPECT_EQ(trace.notes.at("dropped_spans"), "3");
   EXPECT_EQ(trace.threads.at({1, 1}), "thread 0 (3 spans dropped)");
@@ -73,7 +73,7 @@ void add_tree(ProfileTrack& track, std::mt19937_64& random, int64_t begin, int64
     add_tree(track, random, at, to, depth - 1);
     at = to + static_cast<int64_t>(random() % 3);
   }
-  track.add({&kStep, begin, end, nullptr, {depth}});
+  track.add({&kTraceStep, begin, end, nullptr, {depth}});
 }
 
 TEST(TraceJson, KeepsTheNestingOfAnySpans) {
@@ -100,7 +100,7 @@ TEST(TraceJson, IsWrittenWhileThreadsRecord) {
     threads.emplace_back([&, i] {
       for (int64_t n = 0; n < 5000 && !stop; ++n) {
         const int64_t begin = profile_clock();
-        group->find_track(i)->add({&kStep, begin, profile_clock(), nullptr, {n}});
+        group->find_track(i)->add({&kTraceStep, begin, profile_clock(), nullptr, {n}});
       }
     });
   size_t before = 0;
