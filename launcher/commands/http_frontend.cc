@@ -210,7 +210,9 @@ void HttpFrontend::start(const RequestProcessor& processor, const OtlpSettings& 
   ModelUses uses = model_uses(processor.model_config());
   context_->pipelines = std::move(uses.pipelines);
   const LanguageSet& languages = processor.tokenizer().languages();
-  if (!languages.has_source())
+  if (languages.empty() && uses.language_pair.first.empty())
+    context_->fixed_languages = server::languages_of_tasks(context_->tasks);
+  else if (!languages.has_source())
     context_->fixed_languages.source = code_in_config(uses.language_pair.first);
   if (languages.empty())
     context_->fixed_languages.target = code_in_config(uses.language_pair.second);

@@ -34,7 +34,7 @@ Json model_object(const AppContext& app, const std::string& name) {
   if (!app.pipelines.empty()) model["pipelines"] = app.pipelines;
   if (const FixedLanguages& fixed = app.fixed_languages; fixed.is_pair())
     model["language_pair"] = {fixed.source, fixed.target};
-  else if (!fixed.source.empty())
+  else if (!fixed.source.empty() && fixed.tasks.empty())
     model["source_language"] = fixed.source;
   if (app.reads_images) model["reads_images"] = true;
   if (!app.speech_tasks.empty()) {

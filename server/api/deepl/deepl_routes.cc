@@ -1,5 +1,6 @@
 // DeepL's routes beside that of translations: what its clients ask for first.
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -54,7 +55,11 @@ void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& excha
     list.push_back(std::move(one));
   };
   const std::string& fixed = targets ? app.fixed_languages.target : app.fixed_languages.source;
-  if (!fixed.empty())
+  const std::set<std::string> tasks =
+      targets ? app.fixed_languages.task_targets() : app.fixed_languages.task_sources();
+  if (!tasks.empty())
+    for (const std::string& code : tasks) add(deepl_spelling(code), english_name_of(code));
+  else if (!fixed.empty())
     add(deepl_spelling(fixed), english_name_of(fixed));
   else
     for (const DeeplLanguage& language : deepl_languages(app.tokenizer.languages(), targets))

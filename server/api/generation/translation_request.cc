@@ -54,6 +54,46 @@ void take_fixed_languages(json& body, const FixedLanguages& fixed) {
   for (const char* name : {"target_lang", "tgt_lang"}) check(name, fixed.target, "to ");
 }
 
+// The first of the names that the body gives as a text, by its code; takes both.
+std::string take_language(json& body, const char* ours, const char* theirs) {
+  std::string out;
+  for (const char* name : {ours, theirs}) {
+    const std::string given = take_string(body, name).value_or("");
+    if (given.empty() || !out.empty()) continue;
+    const auto tag = language_tag(given);
+    out = tag ? tag->language : given;
+  }
+  return out;
+}
+
+// A model of many sources does not ask which one it is.
+bool takes_any_source(const TranslationContext& context) {
+  const bool translates = !context.languages.empty() || !context.fixed.target.empty();
+  return translates && !context.languages.has_source() && context.fixed.source.empty();
+}
+
+// Where languages are tasks: the task of the request's. Returns the source. Throws InputError
+// (target_lang).
+std::string choose_task(json& body, const FixedLanguages& fixed) {
+  if (const auto task = body.find("task"); task != body.end() && !task->is_null()) return "";
+  const std::string source = take_language(body, "src_lang", "source_lang");
+  const std::string target = take_language(body, "tgt_lang", "target_lang");
+  std::string from = source.empty() ? fixed.source : source;
+  std::string all;
+  for (const auto& [pair, task] : fixed.tasks) {
+    all += (all.empty() ? "" : ", ") + pair.first + " to " + pair.second;
+    if (from.empty() && pair.second == target) from = pair.first;
+  }
+  const auto found = fixed.tasks.find({from, target});
+  if (found == fixed.tasks.end())
+    throw invalid_request("target_lang",
+                          (target.empty() ? std::string("is missing")
+                                          : "\"" + target.substr(0, 40) + "\" is none of them") +
+                              "; the model translates from " + all);
+  body["task"] = found->second;
+  return from;
+}
+
 // The source of texts whose request names none.
 std::string usual_source(const TranslationContext& context) {
   return context.fixed.source.empty() ? context.languages.default_source() : context.fixed.source;
@@ -122,8 +162,15 @@ GenerationRequest parse_translation(json body, const TranslationContext& context
     for (size_t i = 0; i < texts.size(); ++i)
       r.prompts.push_back(text_prompt(texts[i], "text[" + std::to_string(i) + "]"));
   }
+  std::string source;
+  if (!context.fixed.tasks.empty())
+    source = choose_task(body, context.fixed);
+  else if (takes_any_source(context))
+    source = take_language(body, "src_lang", "source_lang");
   set_options(std::move(body), config, r);
-  r.source_language = r.options.has_src_lang() ? r.options.src_lang() : usual_source(context);
+  if (source.empty())
+    source = r.options.has_src_lang() ? r.options.src_lang() : usual_source(context);
+  r.source_language = source;
   return r;
 }
 

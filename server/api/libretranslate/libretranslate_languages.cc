@@ -52,7 +52,7 @@ std::vector<DetectedLanguage> detect_known_languages(const nlohmann::json& texts
   for (const DetectedLanguage& language : detect_languages(all_of(texts)))
     if (const auto name = languages.meant(language.code))
       out.push_back({code_of(languages, *name), language.confidence});
-    else if (language.code == fixed.source || language.code == fixed.target)
+    else if (fixed.has(language.code))
       out.push_back(language);
   return out;
 }

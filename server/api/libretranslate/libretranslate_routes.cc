@@ -1,7 +1,9 @@
 // LibreTranslate's routes: what its clients and its page's settings ask for.
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -32,6 +34,16 @@ Json known_document_endings_list() {
   return out;
 }
 
+// Sources first.
+std::vector<LibreTranslateLanguage> languages_with_tasks(const FixedLanguages& fixed) {
+  const std::set<std::string> sources = fixed.task_sources();
+  std::vector<LibreTranslateLanguage> out;
+  for (const std::string& code : sources) out.push_back(libretranslate_language(code));
+  for (const std::string& code : fixed.task_targets())
+    if (!sources.contains(code)) out.push_back(libretranslate_language(code));
+  return out;
+}
+
 }  // namespace
 
 void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
@@ -52,7 +64,7 @@ void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  const auto& [source, target] = app.fixed_languages;
+  const std::string &source = app.fixed_languages.source, &target = app.fixed_languages.target;
   auto languages = libretranslate_languages(app.tokenizer.languages());
   if (!target.empty()) languages.push_back(libretranslate_language(target));
   Json targets = Json::array(), out = Json::array();
@@ -60,6 +72,11 @@ void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchang
   const auto add = [&](const LibreTranslateLanguage& language, const Json& to) {
     out.push_back({{"code", language.code}, {"name", language.name}, {"targets", to}});
   };
+  if (!app.fixed_languages.tasks.empty()) {
+    for (const LibreTranslateLanguage& language : languages_with_tasks(app.fixed_languages))
+      add(language, app.fixed_languages.task_targets(language.code));
+    return exchange->respond({.body = dump_ordered_line(out)});
+  }
   if (!source.empty()) add(libretranslate_language(source), targets);
   for (const LibreTranslateLanguage& language : languages)
     if (language.code != source) add(language, source.empty() ? targets : Json::array());

@@ -180,5 +180,80 @@ TEST(LibreTranslate, AModelOfOnePair) {
   EXPECT_EQ(s.ask("GET", "/languages", "")->json()[0]["targets"], json::array({"en"}));
 }
 
+// opus-mt-mul-en: whatever the text is in, and whoever must say so.
+TEST(LibreTranslate, AModelOfAnySource) {
+  FakeServer s;
+  s.context.fixed_languages = {.target = "en"};
+  const auto e = s.ask("POST", "/translate", R"({"q": "A", "source": "fr", "target": "en"})");
+  answer(s, 0, {"B"});
+  e->run_posted();
+  EXPECT_EQ(e->json()["translatedText"], "B");
+  EXPECT_FALSE(s.engine.requests[0].options.has_src_lang());
+  const auto deepl = s.ask("POST", "/v2/translate",
+                           R"({"text": ["A"], "source_lang": "FR", "target_lang": "EN-US"})");
+  answer(s, 1, {"B"});
+  deepl->run_posted();
+  EXPECT_EQ(deepl->json()["translations"][0]["detected_source_language"], "FR");
+  // A model that does not translate has no languages.
+  s.context.fixed_languages = {};
+  s.ask("POST", "/v2/translate", R"({"text": ["A"], "source_lang": "FR"})");
+  EXPECT_EQ(s.engine.requests.at(2).options.src_lang(), "FR") << "the engine refuses it";
+}
+
+TEST(LibreTranslate, AModelWhosePairsAreTasks) {  // T5
+  FakeServer s;
+  s.context.tasks = {"summarization", "translation_en_to_de", "translation_en_to_fr",
+                     "translation"};
+  s.context.fixed_languages = server::languages_of_tasks(s.context.tasks);
+  const json languages = s.ask("GET", "/languages", "")->json();
+  ASSERT_EQ(languages.size(), 3u);
+  EXPECT_EQ(languages[0], json({{"code", "en"}, {"name", "English"}, {"targets", {"de", "fr"}}}));
+  EXPECT_EQ(languages[1], json({{"code", "de"}, {"name", "German"}, {"targets", json::array()}}));
+  const auto names = [&](const char* type) {
+    std::string out;
+    for (const json& one : s.ask("GET", std::string("/v2/languages?type=") + type)->json())
+      out += one["language"].get<std::string>() + " ";
+    return out;
+  };
+  EXPECT_EQ(names("source"), "EN ");
+  EXPECT_EQ(names("target"), "DE FR ");
+  for (const char* source : {"en", "auto"}) {
+    s.ask("POST", "/translate",
+          json{{"q", "We go to the park."}, {"source", source}, {"target", "fr"}}.dump());
+    const auto& options = s.engine.requests.back().options;
+    EXPECT_EQ(options.task(), "translation_en_to_fr");
+    EXPECT_FALSE(options.has_src_lang() || options.has_tgt_lang());
+  }
+  const auto e = s.ask("POST", "/v2/translate", R"({"text": ["A"], "target_lang": "DE"})");
+  EXPECT_EQ(s.engine.requests.back().options.task(), "translation_en_to_de");
+  answer(s, s.engine.requests.size() - 1, {"B"});
+  e->run_posted();
+  EXPECT_EQ(e->json()["translations"][0]["detected_source_language"], "EN");
+  // Who names a task needs no language.
+  s.ask("POST", "/v2/translate", R"({"text": ["A"], "task": "summarization"})");
+  EXPECT_EQ(s.engine.requests.back().options.task(), "summarization");
+
+  const auto bad = s.ask("POST", "/translate", R"({"q": "A", "source": "en", "target": "es"})");
+  EXPECT_EQ(bad->json()["error"],
+            "target: \"es\" is none of them; the model translates from en to de, en to fr");
+  const auto from = s.ask("POST", "/translate", R"({"q": "A", "source": "de", "target": "fr"})");
+  EXPECT_EQ(from->json()["error"], "source: \"de\": the model translates from en");
+  const auto none = s.ask("POST", "/v2/translate", R"({"text": ["A"]})");
+  EXPECT_EQ(none->status(), 400);
+  EXPECT_EQ(none->error_param(), "target_lang");
+}
+
+TEST(LibreTranslate, TasksOfSeveralSources) {
+  FakeServer s;
+  s.context.fixed_languages =
+      server::languages_of_tasks({"translation_en_to_de", "translation_de_to_en", "translation_x"});
+  EXPECT_EQ(s.context.fixed_languages.source, "");
+  s.ask("POST", "/v2/translate", R"({"text": ["A"], "target_lang": "EN-GB"})");
+  EXPECT_EQ(s.engine.requests.back().options.task(), "translation_de_to_en");
+  s.ask("POST", "/v2/translate",
+        R"({"text": ["A"], "source_lang": "EN", "target_lang": "German"})");
+  EXPECT_EQ(s.engine.requests.back().options.task(), "translation_en_to_de");
+}
+
 }  // namespace
 }  // namespace tandem
