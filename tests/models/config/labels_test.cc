@@ -8,7 +8,7 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
-using Activation = ModelLabels::Activation;
+using OfLabels = ModelLabels::Activation;
 
 ModelLabels labels(const json& raw, const char* model_type = "t5") {
   ModelConfig config;
@@ -22,7 +22,7 @@ TEST(ModelLabels, AreThoseOfTheConfiguration) {
       labels({{"id2label", {{"1", "no"}, {"0", "Entailment"}, {"2", "maybe"}}}, {"num_labels", 7}});
   EXPECT_EQ(found.names, (std::vector<std::string>{"Entailment", "no", "maybe"}));
   EXPECT_EQ(found.entailment, 0);
-  EXPECT_EQ(found.activation, Activation::kSoftmax);
+  EXPECT_EQ(found.activation, OfLabels::kSoftmax);
   const json eleven = [] {
     json ids;
     for (int i = 0; i < 11; ++i) ids[std::to_string(i)] = "label " + std::to_string(i);
@@ -46,11 +46,11 @@ TEST(ModelLabels, label2idDecidesWhatEntails) {
 }
 
 TEST(ModelLabels, ProblemTypes) {
-  EXPECT_EQ(labels({{"num_labels", 1}}).activation, Activation::kSigmoid);
+  EXPECT_EQ(labels({{"num_labels", 1}}).activation, OfLabels::kSigmoid);
   EXPECT_EQ(labels({{"problem_type", "multi_label_classification"}}).activation,
             Activation::kSigmoid);
-  EXPECT_EQ(labels({{"problem_type", "regression"}}).activation, Activation::kNone);
-  EXPECT_EQ(labels({{"problem_type", nullptr}}).activation, Activation::kSoftmax);
+  EXPECT_EQ(labels({{"problem_type", "regression"}}).activation, OfLabels::kNone);
+  EXPECT_EQ(labels({{"problem_type", nullptr}}).activation, OfLabels::kSoftmax);
 }
 
 TEST(ModelLabels, WrongOnesAreNamed) {

@@ -81,7 +81,9 @@ TEST(Components, Splitters) {
                                 : make_pre_tokenizer(JsonView(pre_tokenizer, "components.json")));
     for (size_t i = 0; i < entry[1].size(); ++i) {
       const json words = words_of(splitter, golden()["split_texts"][i]);
-      if (!entry[1][i].is_null()) EXPECT_EQ(words, entry[1][i]) << i;
+      if (!entry[1][i].is_null()) {
+        EXPECT_EQ(words, entry[1][i]) << i;
+      }
     }
   }
 }
