@@ -48,7 +48,7 @@ TEST(ModelLabels, label2idDecidesWhatEntails) {
 TEST(ModelLabels, ProblemTypes) {
   EXPECT_EQ(labels({{"num_labels", 1}}).activation, OfLabels::kSigmoid);
   EXPECT_EQ(labels({{"problem_type", "multi_label_classification"}}).activation,
-            Activation::kSigmoid);
+            OfLabels::kSigmoid);
   EXPECT_EQ(labels({{"problem_type", "regression"}}).activation, OfLabels::kNone);
   EXPECT_EQ(labels({{"problem_type", nullptr}}).activation, OfLabels::kSoftmax);
 }
