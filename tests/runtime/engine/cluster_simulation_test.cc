@@ -56,7 +56,7 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::stoull(text);
 }
 
-class ClusterSimulationShard : public testing::TestWithParam<uint64_t> {};
+class ClusterSimulationShard : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
   const uint64_t seeds = number_from("TANDEM_SIMULATION_SEEDS", kSeeds) / kShards;
@@ -81,7 +81,7 @@ TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ClusterSimulationShard,
-                         testing::Range(uint64_t{0}, uint64_t{kShards}));
+                         ::testing::Range(uint64_t{0}, uint64_t{kShards}));
 
 TEST(ClusterSimulation, OneSeed) {
   SimulationCounts counts;

@@ -19,7 +19,7 @@ namespace {
 using testing_support::letter;
 using testing_support::small_request;
 
-class RequestStateTest : public testing::Test {
+class RequestStateTest : public ::testing::Test {
  protected:
   RequestState& make(PreparedRequest request) {
     state_ = std::make_unique<RequestState>("a", std::move(request), tokenizer_, 100, 3);

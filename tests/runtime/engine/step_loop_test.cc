@@ -21,14 +21,14 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing_support::SimulatedRank;
 using testing_support::small_request;
 
 constexpr int kVocab = testing_support::kSimulatedVocab;
 
-class StepLoopTest : public testing::Test {
+class StepLoopTest : public ::testing::Test {
  protected:
   static SchedulerConfig config() {
     SchedulerConfig c;

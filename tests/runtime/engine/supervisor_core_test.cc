@@ -13,8 +13,8 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using State = SupervisorCore::State;
 
 TEST_F(SupervisorCoreTest, FromTheLaunchToTheFirstStep) {
@@ -180,9 +180,9 @@ TEST_F(SupervisorCoreTest, BackoffDoublesUntilSomethingComesUp) {
     exited();
     heard();
     tick(backoff - 0.1);
-    EXPECT_THAT(heard(), testing::Not(testing::Contains(testing::StartsWith("launch"))));
+    EXPECT_THAT(heard(), ::testing::Not(::testing::Contains(::testing::StartsWith("launch"))));
     tick(0.2);
-    EXPECT_THAT(heard(), ElementsAre(testing::StartsWith("launch")));
+    EXPECT_THAT(heard(), ElementsAre(::testing::StartsWith("launch")));
   }
   EXPECT_EQ(core().restarts(), 4);  // though it was never up
   come_up();

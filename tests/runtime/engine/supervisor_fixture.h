@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-class SupervisorCoreTest : public testing::Test, public SupervisorOutbox {
+class SupervisorCoreTest : public ::testing::Test, public SupervisorOutbox {
  protected:
   SupervisorCoreTest() {
     config.replica = 7;

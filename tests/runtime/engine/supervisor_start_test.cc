@@ -7,8 +7,8 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using State = SupervisorCore::State;
 
 TEST_F(SupervisorCoreTest, ARankThatSaysNothingIsNotWaitedFor) {

@@ -14,8 +14,8 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 using Metadata = proto::SequenceGroupMetadata;
 
@@ -77,7 +77,7 @@ std::vector<int> block_table_indices(const ModelInput& in, int block_size, int m
   return out;
 }
 
-class WorkedExample : public testing::Test {
+class WorkedExample : public ::testing::Test {
  protected:
   // The encoder has run in an earlier step: the example is about decoder tokens.
   Batch step_1() {

@@ -16,7 +16,7 @@ namespace {
 using testing_support::letter;
 using testing_support::small_request;
 
-class OutputCursorTest : public testing::Test {
+class OutputCursorTest : public ::testing::Test {
  protected:
   void token(int index, int32_t token) {
     proto::SequenceGroupOutput out;

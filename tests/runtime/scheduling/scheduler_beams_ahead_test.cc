@@ -14,10 +14,10 @@
 namespace tandem {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::SizeIs;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using testing_support::beam_request;
 using testing_support::BeamLoop;
 

@@ -70,7 +70,7 @@ class Simulation {
         counts_(counts) {}
 
   void run(int operations) {
-    for (int i = 0; i < operations && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < operations && !::testing::Test::HasFailure(); ++i) {
       const int op = pick(0, 99);
       if (op < 12)
         arrive();
@@ -79,7 +79,7 @@ class Simulation {
       else
         advance();
     }
-    for (int i = 0; scheduler_.has_unfinished() && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; scheduler_.has_unfinished() && !::testing::Test::HasFailure(); ++i) {
       ASSERT_LT(i, 200000) << "no progress";
       advance();
     }
@@ -313,7 +313,7 @@ class Simulation {
 void simulate(uint32_t simulations, bool ahead, Counts& counts) {
   const uint32_t seed = std::random_device()();
   std::cout << "seed " << seed << "\n";
-  for (uint32_t i = 0; i < simulations && !testing::Test::HasFailure(); ++i) {
+  for (uint32_t i = 0; i < simulations && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("simulation " + std::to_string(i) + " of seed " + std::to_string(seed));
     Simulation(seed + i, ahead, counts).run(700);
   }

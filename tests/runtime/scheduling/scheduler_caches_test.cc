@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using testing_support::EngineLoop;
 using testing_support::RunAheadLoop;
 using testing_support::work;

@@ -17,10 +17,10 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing_support::add_two;
 using testing_support::answer_of;
 using testing_support::config;
@@ -107,7 +107,7 @@ TEST(Scheduler, WhatIsAdmittedFits) {
             .max_tokens = 11};
         const auto blocks = [&](int tokens) { return (tokens + block_size - 1) / block_size; };
         const int total = blocks(7) + n * blocks(3 + 11 - 1);
-        SCOPED_TRACE(testing::Message() << block_size << " " << n << " " << budget);
+        SCOPED_TRACE(::testing::Message() << block_size << " " << n << " " << budget);
         EngineLoop loop(config(budget, total, block_size));
         loop.add(spec);
         loop.run(60);

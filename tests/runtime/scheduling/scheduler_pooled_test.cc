@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using namespace testing_support;
 
 GroupSpec pooled(const std::string& id, int64_t seq_id, int encoder_len, double arrival = 1) {

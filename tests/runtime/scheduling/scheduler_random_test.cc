@@ -38,7 +38,7 @@ class Simulation {
         scheduler_(loop_.scheduler()) {}
 
   void run(int operations, Counts& counts) {
-    for (int i = 0; i < operations && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < operations && !::testing::Test::HasFailure(); ++i) {
       ++counts_.operations;
       const int op = uniform(0, 99);
       if (op < 30)
@@ -177,7 +177,7 @@ class Simulation {
   // No arrivals any more: all must end.
   void drain() {
     const int64_t bound = counts_.steps + 10 + int64_t{tokens_to_come_} * 20;
-    while (scheduler_.has_unfinished() && !testing::Test::HasFailure()) {
+    while (scheduler_.has_unfinished() && !::testing::Test::HasFailure()) {
       ASSERT_LT(counts_.steps, bound) << "starvation";
       step();
     }
@@ -190,8 +190,8 @@ class Simulation {
 
   // Workers hear of what is finished with the next step that has work.
   void forget_all() {
-    while (live_.empty() && !testing::Test::HasFailure()) arrive();
-    if (testing::Test::HasFailure()) return;
+    while (live_.empty() && !::testing::Test::HasFailure()) arrive();
+    if (::testing::Test::HasFailure()) return;
     loop_.complete(loop_.schedule());
     EXPECT_EQ(loop_.worker().table().size(), 1u);
     scheduler_.abort_seq_group(live_.front().request_id);

@@ -46,7 +46,7 @@ class Simulation {
         counts_(counts) {}
 
   void run(int operations) {
-    for (int i = 0; i < operations && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < operations && !::testing::Test::HasFailure(); ++i) {
       ++counts_.operations;
       const int op = uniform(0, 99);
       if (op < 18)
@@ -331,7 +331,7 @@ class Simulation {
 
   // No arrivals any more: all must end.
   void drain() {
-    for (int i = 0; (!live_.empty() || loop_.in_flight() > 0) && !testing::Test::HasFailure();
+    for (int i = 0; (!live_.empty() || loop_.in_flight() > 0) && !::testing::Test::HasFailure();
          ++i) {
       ASSERT_LT(i, 200'000) << "starvation";
       advance();
@@ -350,7 +350,7 @@ class Simulation {
   int64_t next_seq_ = 0;
 };
 
-class SchedulerRunAheadRandom : public testing::TestWithParam<std::tuple<int, Drafts>> {};
+class SchedulerRunAheadRandom : public ::testing::TestWithParam<std::tuple<int, Drafts>> {};
 
 TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
   const auto [depth, kind] = GetParam();
@@ -386,9 +386,9 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(StepsInFlight, SchedulerRunAheadRandom,
-                         testing::Combine(testing::Values(1, 2, 3, 5),
-                                          testing::Values(Drafts::kNone, Drafts::kLookedUp,
-                                                          Drafts::kByModel)));
+                         ::testing::Combine(::testing::Values(1, 2, 3, 5),
+                                            ::testing::Values(Drafts::kNone, Drafts::kLookedUp,
+                                                              Drafts::kByModel)));
 
 }  // namespace
 }  // namespace tandem

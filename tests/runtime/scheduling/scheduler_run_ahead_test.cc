@@ -17,10 +17,10 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing_support::answer_of;
 using testing_support::config;
 using testing_support::GroupSpec;

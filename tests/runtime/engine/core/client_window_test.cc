@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(ClientWindow, CreditComesBackWithAcknowledgements) {
   ClientWindow window;

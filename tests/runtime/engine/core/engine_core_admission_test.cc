@@ -9,15 +9,15 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing_support::EngineCoreDriver;
 using testing_support::letter;
 using testing_support::small_request;
 
 constexpr ClientId kAnn = 1;
 
-class EngineCoreAdmissionTest : public testing::Test {
+class EngineCoreAdmissionTest : public ::testing::Test {
  protected:
   EngineCoreAdmissionTest() {
     engine.core().client_connected(kAnn);
@@ -84,7 +84,7 @@ TEST_F(EngineCoreAdmissionTest, RefusedAtOnceWithTheTime) {
   EXPECT_GT(refused->retry_after(), 0);
   EXPECT_LT(refused->retry_after(), 0.5);
   EXPECT_EQ(to_proto(*refused).retry_after(), refused->retry_after());
-  EXPECT_THAT(std::string(refused->what()), testing::HasSubstr("(--max-queue-time)"));
+  EXPECT_THAT(std::string(refused->what()), ::testing::HasSubstr("(--max-queue-time)"));
   EXPECT_THAT(engine.told(), IsEmpty());
   EXPECT_EQ(info().refused_queue_time(), 2);
   EXPECT_GT(info().expected_wait(), 1);
@@ -168,16 +168,16 @@ TEST(EngineCoreHoldsBack, WhatAReplicaHasNoRoomFor) {
   engine.core().prepared("urgent", small_request(), engine.now);
   EXPECT_THAT(engine.told(), ElementsAre("add urgent"));
   for (int t = 0; t < 3; ++t) engine.token(0, "a", 'x');
-  EXPECT_THAT(engine.told(), testing::Not(testing::Contains("add d"))) << "two are still there";
+  EXPECT_THAT(engine.told(), ::testing::Not(::testing::Contains("add d"))) << "two are still there";
   engine.core().cancel("urgent", engine.now);
-  EXPECT_THAT(engine.told(), testing::Contains("add d"));
+  EXPECT_THAT(engine.told(), ::testing::Contains("add d"));
   // What had begun goes on first, once its replica is up again.
   engine.down(0, false);
   engine.up();
   engine.core().check_integrity();
   const auto told = engine.told();
-  EXPECT_THAT(told, testing::Not(testing::Contains("add e")));
-  EXPECT_THAT(told, testing::Contains("add b"));
+  EXPECT_THAT(told, ::testing::Not(::testing::Contains("add e")));
+  EXPECT_THAT(told, ::testing::Contains("add b"));
 }
 
 // Whoever leaves is one client, however many requests it has; and who waits longest may not be
@@ -209,7 +209,7 @@ TEST(EngineCoreHoldsBack, UntilClientsLeave) {
   prompt("new", "");
   engine.tick(0.05);
   engine.core().cancel("runs", engine.now);
-  EXPECT_THAT(engine.told(), testing::Contains("add new"));
+  EXPECT_THAT(engine.told(), ::testing::Contains("add new"));
   engine.core().check_integrity();
 }
 

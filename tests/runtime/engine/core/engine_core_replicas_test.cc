@@ -9,15 +9,15 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing_support::EngineCoreDriver;
 using testing_support::letter;
 using testing_support::small_request;
 
 constexpr ClientId kAnn = 1;
 
-class EngineCoreReplicas : public testing::Test {
+class EngineCoreReplicas : public ::testing::Test {
  protected:
   EngineCoreReplicas() { engine.core().client_connected(kAnn); }
 

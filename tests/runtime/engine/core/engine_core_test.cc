@@ -13,15 +13,15 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing_support::EngineCoreDriver;
 using testing_support::letter;
 using testing_support::small_request;
 
 constexpr ClientId kAnn = 1, kBob = 2;
 
-class EngineCoreTest : public testing::Test {
+class EngineCoreTest : public ::testing::Test {
  protected:
   EngineCoreTest() {
     engine.core().client_connected(kAnn);

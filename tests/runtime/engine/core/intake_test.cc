@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 class IntakeTest : public ::testing::Test {
  protected:

@@ -17,9 +17,9 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 using testing_support::small_request;
 
 class ReplicaTableTest : public ::testing::Test, public EngineOutbox {

@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using testing_support::Crowd;
 using testing_support::WaitingRoom;
 

@@ -13,8 +13,8 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr SequenceLimits kLimits{.block_size = 2,
                                  .num_device_blocks = 20,
@@ -64,7 +64,7 @@ proto::StepInput next_round(bool new_blocks) {
   return step;
 }
 
-class SequenceTableBeams : public testing::Test {
+class SequenceTableBeams : public ::testing::Test {
  protected:
   // A round, as a worker does it: launched, and gone on from.
   WorkerGroup& round(const proto::StepInput& step, int full_blocks) {

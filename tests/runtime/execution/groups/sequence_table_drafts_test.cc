@@ -15,9 +15,9 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr SequenceLimits kLimits{.block_size = 2,
                                  .num_device_blocks = 20,
@@ -27,7 +27,7 @@ constexpr SequenceLimits kLimits{.block_size = 2,
                                  .max_decoder_positions = 8,
                                  .max_drafts = 3};
 
-class Drafts : public testing::Test {
+class Drafts : public ::testing::Test {
  protected:
   static SequenceLimits limits(bool model) {
     SequenceLimits out = kLimits;

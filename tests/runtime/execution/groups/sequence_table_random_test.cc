@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_support::Damage;
 
 constexpr SequenceLimits kLimits{.block_size = 2,

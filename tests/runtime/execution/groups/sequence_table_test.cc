@@ -18,10 +18,10 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr SequenceLimits kLimits{.block_size = 2,
                                  .num_device_blocks = 20,
@@ -53,7 +53,7 @@ proto::StepInput delta_step() {
   return step;
 }
 
-class SequenceTableTest : public testing::Test {
+class SequenceTableTest : public ::testing::Test {
  protected:
   void start() {
     const auto scheduled = table_.apply(full_step());

@@ -11,11 +11,11 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using testing_support::GroupSpec;
 using testing_support::make_group;
 
-class Caches : public testing::Test {
+class Caches : public ::testing::Test {
  protected:
   // Five encoder tokens: three cross blocks of two. Five prompt tokens: three self blocks.
   static std::unique_ptr<SequenceGroup> group(const char* id, int64_t seq_id, int source = 0,

@@ -40,7 +40,7 @@ class Differential {
                watermark_) {}
 
   void run(int operations) {
-    for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) {
+    for (int i = 0; i < operations && !::testing::Test::HasFatalFailure(); ++i) {
       step();
       ASSERT_NO_FATAL_FAILURE(compare());
     }

@@ -17,10 +17,10 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
 using testing_support::make_group;
 using testing_support::NaiveBlockManager;
 
@@ -32,7 +32,7 @@ void grow(Sequence& seq, int tokens) {
 
 // --- The free-block equations, one by one --------------------------------------------------------
 
-class Equations : public testing::Test {
+class Equations : public ::testing::Test {
  protected:
   // |cross| = ceil(5/2) = 3, |self| = ceil(3/2) = 2 for each of two sequences.
   static constexpr int kGroupBlocks = 3 + 2 + 2;

@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Tokens = std::vector<int32_t>;
 
 constexpr SpeculationConfig kConfig{.num_tokens = 8, .vocabulary = 100};

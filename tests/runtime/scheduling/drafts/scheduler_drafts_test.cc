@@ -15,8 +15,8 @@
 namespace tandem {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing_support::answer_of;
 using testing_support::make_group;
 using testing_support::SampledToken;
@@ -29,7 +29,7 @@ SchedulerConfig config_of(int budget, int blocks, int depth = 1) {
   return config;
 }
 
-class SchedulerDrafts : public testing::Test {
+class SchedulerDrafts : public ::testing::Test {
  protected:
   // Its source is 1000 to 1009, which it copies; one token is computed a step, until drafts are
   // likely enough.

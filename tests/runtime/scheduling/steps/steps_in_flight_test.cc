@@ -11,11 +11,11 @@
 namespace tandem {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing_support::make_group;
 
-class StepsInFlightTest : public testing::Test {
+class StepsInFlightTest : public ::testing::Test {
  protected:
   void start(double now, const std::vector<QueuedGroup*>& groups) {
     StepInFlight& step = steps_.begin(now);
