@@ -131,13 +131,15 @@ struct EngineState : EngineOutbox {
                             assignment->job.file});
     }
   }
-  // Files that nobody waits for any more do not wait for their turn.
-  void drop_sound() {
-    const auto gone = sounds.remove_unless(
-        [&](const SoundJob& job) { return core->awaits(job.submit->submit().request_id()); });
-    for (const SoundJob& job : gone)
-      core->failed(job.submit->submit().request_id(), InputError(ErrorKind::kTimeout, "given up"),
-                   now());
+  static const std::string& id_of(const ClientMessage& job) { return job->submit().request_id(); }
+  static const std::string& id_of(const SoundJob& job) { return id_of(job.submit); }
+  // What nobody waits for any more does not wait for its turn: whoever submits and cancels faster
+  // than texts are prepared must not fill the memory.
+  template <class Job>
+  void drop_unwanted(PreparerQueue<Job>& queue) {
+    const auto gone = queue.remove_unless([&](const Job& job) { return core->awaits(id_of(job)); });
+    for (const Job& job : gone)
+      core->failed(id_of(job), InputError(ErrorKind::kTimeout, "given up"), now());
   }
   void on_prepared(const PrepareResult& r) {
     if (r.kind == PreparerKind::kSound) {
@@ -248,7 +250,8 @@ struct EngineState : EngineOutbox {
 
   void tick() {
     core->tick(now());
-    drop_sound();
+    drop_unwanted(to_prepare);
+    drop_unwanted(sounds);
     feed_sound();
     if (core->draining() && core->idle())
       shared->board.update([](ClusterStatus& s) { s.drained = true; });

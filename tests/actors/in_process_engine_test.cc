@@ -130,6 +130,30 @@ TEST_F(InProcessEngineTest, WhatIsWrongComesAsAChunk) {
   ASSERT_TRUE(first.ends());
 }
 
+// Two texts keep the preparers busy. What is cancelled behind them goes at once, not in its turn:
+// its id is free again.
+TEST_F(InProcessEngineTest, CancelledTextsDoNotWaitToBePrepared) {
+  EngineApi::Request large = request("a", 1);
+  std::string text;
+  for (int i = 0; text.size() < (size_t{48} << 20); ++i) text += " lighthouse" + std::to_string(i);
+  large.prompt = text_prompt(text);
+  Listener busy[2], cancelled, again;
+  for (Listener& heard : busy) {
+    engine->submit(large, heard.callback());
+    large.id += "b";
+  }
+  engine->submit(request("x", 1), cancelled.callback());
+  engine->cancel("x");
+  ASSERT_TRUE(cancelled.ends());
+  std::this_thread::sleep_for(300ms);
+  if (busy[0].ended() || busy[1].ended())
+    GTEST_SKIP() << "the texts are too short for this machine";
+  engine->submit(request("x", 1), again.callback());
+  ASSERT_TRUE(again.ends());
+  EXPECT_EQ(again.error(), "");
+  for (Listener& heard : busy) ASSERT_TRUE(heard.ends());
+}
+
 TEST_F(InProcessEngineTest, CancelEndsIt) {
   Listener heard;
   engine->submit(request("x", kMany), heard.callback());

@@ -62,7 +62,7 @@ void WaitingLine::add(LinePlace& place) {
   } else {
     place.lane = lane_of(place);
     const auto [lane, added] = level.lanes.try_emplace(place.lane);
-    if (added) set_ages(place.lane, lane->second);
+    if (added) lane->second.ages = known_ages(place.lane);
     lane->second.places.insert(&place);
   }
   ++size_;
@@ -125,10 +125,10 @@ LinePlace* WaitingLine::young_of(const Level& level, double now) const {
   LinePlace* best = nullptr;
   double least = kForever;
   for (const auto& [key, lane] : level.lanes) {
-    const auto it =
-        lane.young == kForever ? lane.places.begin() : lane.places.lower_bound(now - lane.young);
+    const auto it = lane.ages.young == kForever ? lane.places.begin()
+                                                : lane.places.lower_bound(now - lane.ages.young);
     if (it == lane.places.end()) continue;
-    const double until = (*it)->arrival + (plain_ ? 0 : lane.young);
+    const double until = (*it)->arrival + (plain_ ? 0 : lane.ages.young);
     if (best != nullptr && (until > least || (until == least && ByArrival()(best, *it)))) continue;
     best = *it;
     least = until;
@@ -137,11 +137,11 @@ LinePlace* WaitingLine::young_of(const Level& level, double now) const {
 }
 
 LinePlace* WaitingLine::steady_of(const Lane& lane, double now) {
-  for (const Ages& ages : lane.steady) {
+  for (const Ages& ages : lane.ages.steady) {
     const auto it =
         ages.to == kForever ? lane.places.begin() : lane.places.lower_bound(now - ages.to);
     if (it != lane.places.end() && now - (*it)->arrival >= ages.from &&
-        now - (*it)->arrival > lane.young)
+        now - (*it)->arrival > lane.ages.young)
       return *it;
   }
   return nullptr;
@@ -190,13 +190,14 @@ void WaitingLine::refresh(double now) {
   if (version_ == patience_.version()) return;
   version_ = patience_.version();
   young_of_size_.clear();
+  ages_of_key_.clear();
   plain_ = !patience_.known();
   if (plain_) {
     owed_ = 0;
     young_part_ = 1;
   }
   for (auto& [priority, level] : levels_)
-    for (auto& [key, lane] : level.lanes) set_ages(key, lane);
+    for (auto& [key, lane] : level.lanes) lane.ages = known_ages(key);
   add_up(now);
 }
 
@@ -210,37 +211,45 @@ double WaitingLine::young_until(int size, double seconds) const {
   return it->second;
 }
 
-void WaitingLine::set_ages(const LaneKey& key, Lane& lane) const {
+// They are the same at every priority.
+const WaitingLine::LaneAges& WaitingLine::known_ages(const LaneKey& key) {
+  const auto [it, added] = ages_of_key_.try_emplace(key);
+  if (added) it->second = ages_of(key);
+  return it->second;
+}
+
+WaitingLine::LaneAges WaitingLine::ages_of(const LaneKey& key) const {
   double seconds = service();
   if (key.first > 0 && pace_.work_per_second > 0)
     seconds += std::exp2(key.first) * pace_.work_of_a_request / pace_.work_per_second;
-  lane.young = kForever;
-  lane.steady.clear();
+  LaneAges out;
+  out.young = kForever;
   // What its client says is known better than what others do.
   double last = kForever;
   if (key.second != 0) {
     const int power = key.second > 0 ? key.second - 1 : key.second;
     last = std::pow(kTimeoutRatio, power) - (seconds - service() + mean_service_);
-    lane.young = std::max(0.0, last);
+    out.young = std::max(0.0, last);
   }
-  if (plain_) return;
+  if (plain_) return out;
   const auto stays = [&](size_t k) {
     const double age = Patience::edge(k);
     if (key.second != 0) return age <= last ? 1.0 : 0.0;
     return stays_for(age, seconds);
   };
-  lane.young = std::min(lane.young, young_until(key.first, seconds));
-  if (lane.young == kForever) return;
+  out.young = std::min(out.young, young_until(key.first, seconds));
+  if (out.young == kForever) return out;
   for (size_t k = Patience::kSpans; k-- > 0;) {
-    if (Patience::edge(k + (k + 1 < Patience::kSpans)) < lane.young) break;
+    if (Patience::edge(k + (k + 1 < Patience::kSpans)) < out.young) break;
     if (stays(k) < kSteady || (k + 1 < Patience::kSpans && stays(k + 1) < kSteady)) continue;
     const double from = Patience::edge(k);
     const double to = k + 1 < Patience::kSpans ? Patience::edge(k + 1) : kForever;
-    if (!lane.steady.empty() && lane.steady.back().from == to)
-      lane.steady.back().from = from;
+    if (!out.steady.empty() && out.steady.back().from == to)
+      out.steady.back().from = from;
     else
-      lane.steady.push_back({from, std::min(to, std::max(from, last))});
+      out.steady.push_back({from, std::min(to, std::max(from, last))});
   }
+  return out;
 }
 
 void WaitingLine::add_up(double now) {
@@ -250,13 +259,13 @@ void WaitingLine::add_up(double now) {
   for (const auto& [priority, level] : levels_) {
     for (const LinePlace* place : level.begun) young_work_ += place->work;
     for (const auto& [key, lane] : level.lanes) {
-      if (lane.young != kForever) young_until_ = std::max(young_until_, lane.young);
+      if (lane.ages.young != kForever) young_until_ = std::max(young_until_, lane.ages.young);
       for (const LinePlace* place : lane.places) {
         const double age = now - place->arrival;
         const auto in = [age](const Ages& ages) { return age >= ages.from && age <= ages.to; };
-        if (age <= lane.young)
+        if (age <= lane.ages.young)
           young_work_ += place->work;
-        else if (std::any_of(lane.steady.begin(), lane.steady.end(), in))
+        else if (std::any_of(lane.ages.steady.begin(), lane.ages.steady.end(), in))
           steady_work_ += place->work;
       }
     }
@@ -290,8 +299,8 @@ void WaitingLine::check_integrity() const {
     for (const auto& [key, lane] : level.lanes) {
       TANDEM_CHECK(!lane.places.empty() && (*lane.places.begin())->lane == key);
       check(lane.places, priority, false);
-      for (size_t i = 1; i < lane.steady.size(); ++i)
-        TANDEM_CHECK(lane.steady[i].to <= lane.steady[i - 1].from);
+      for (size_t i = 1; i < lane.ages.steady.size(); ++i)
+        TANDEM_CHECK(lane.ages.steady[i].to <= lane.ages.steady[i - 1].from);
     }
   }
   TANDEM_CHECK_EQ(size, size_);

@@ -82,12 +82,15 @@ class WaitingLine {
   struct Ages {
     double from = 0, to = 0;
   };
-  // Requests that are alike in size and in what their clients say.
-  struct Lane {
-    Places places = {};
+  struct LaneAges {
     double young = 0;               // seconds: until then they are served by arrival
     std::vector<Ages> steady = {};  // later ages at which most stay until they are served; the
                                     // oldest first
+  };
+  // Requests that are alike in size and in what their clients say.
+  struct Lane {
+    Places places = {};
+    LaneAges ages = {};
   };
   using LaneKey = std::pair<int, int>;  // size, timeout; each a logarithm, 0 for the ordinary
   struct Level {
@@ -105,7 +108,8 @@ class WaitingLine {
   double stays_for(double age, double seconds) const;
   void refresh(double now);
   double young_until(int size, double seconds) const;
-  void set_ages(const LaneKey& key, Lane& lane) const;
+  const LaneAges& known_ages(const LaneKey& key);
+  LaneAges ages_of(const LaneKey& key) const;
   void add_up(double now);
   Choice choose(const Level& level, double now) const;
   LinePlace* young_of(const Level& level, double now) const;
@@ -121,7 +125,9 @@ class WaitingLine {
   size_t size_ = 0;
   double work_ = 0;
   bool plain_ = true;
-  mutable std::map<int, double> young_of_size_;  // since the last refresh
+  // Since the last refresh. There may be a lane for each request: clients choose their priorities.
+  mutable std::map<int, double> young_of_size_;
+  std::map<LaneKey, LaneAges> ages_of_key_;
   Choice choice_;
   double owed_ = 0;                                            // work, to the steady ones
   double young_part_ = 1;                                      // of what is taken

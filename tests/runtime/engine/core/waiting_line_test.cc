@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <deque>
 #include <random>
 #include <string>
@@ -143,6 +145,27 @@ TEST_F(WaitingLineTest, FewerAtOnceWhereAllWouldBeLate) {
 }
 
 // Whatever happens, nobody is lost and none is taken twice; and each is served who stays.
+// Priorities are the clients' choice: one for each request must not keep the engine from its work.
+TEST_F(WaitingLineTest, AsManyPrioritiesAsRequests) {
+  double now = learn(8);
+  std::vector<LinePlace> places(10'000);
+  for (LinePlace& place : places) {
+    place.arrival = now;
+    place.serial = static_cast<uint64_t>(&place - places.data());
+    place.priority = static_cast<int>(place.serial);
+    place.work = place.client_work = 1;
+    line.add(place);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int look = 0; look < 50; ++look) {
+    now += 0.1;
+    EXPECT_EQ(line.first(now), &places.front());
+    EXPECT_FALSE(line.plain());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  for (LinePlace& place : places) line.remove(place);
+}
+
 TEST(WaitingLineRandom, AnyOrderOfEvents) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::mt19937 random(seed);
