@@ -86,10 +86,12 @@ TEST(VanishedClient, LeavesNothingAtTheServer) {
   Load load(client, sound_cases(), kClientStreams);
   Program vanishing(generate_command(server), {}, long_requests(400));
   // Its requests are more than the load has.
-  ASSERT_TRUE(eventually(20s, [&] { return client.server_info().num_requests() > kClientStreams; }));
+  ASSERT_TRUE(
+      eventually(20s, [&] { return client.server_info().num_requests() > kClientStreams; }));
   vanishing.signal(SIGKILL);
   EXPECT_EQ(vanishing.wait(5s).value_or(-1), 128 + SIGKILL);
-  EXPECT_TRUE(eventually(10s, [&] { return client.server_info().num_requests() <= kClientStreams; }));
+  EXPECT_TRUE(
+      eventually(10s, [&] { return client.server_info().num_requests() <= kClientStreams; }));
   EXPECT_TRUE(load.progress(kClientStreams));
   load.expect_all_well();
   expect_idle(client);

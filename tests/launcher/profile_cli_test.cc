@@ -31,8 +31,8 @@ std::string texts(int count) {
 }
 
 ProcessResult generate(const std::filesystem::path& file, std::vector<std::string> more) {
-  more.insert(more.begin(), {"generate", "--lines", "--model", kProfiledModel, "--kv-cache-memory", "16MiB",
-                             "--max-new-tokens", "12", "--profile", file.string(), "-"});
+  more.insert(more.begin(), {"generate", "--lines", "--model", kProfiledModel, "--kv-cache-memory",
+                             "16MiB", "--max-new-tokens", "12", "--profile", file.string(), "-"});
   return tandem(more, texts(8));
 }
 
@@ -52,9 +52,10 @@ double share_in_steps(const std::vector<TraceSpan>& spans, const std::vector<Tra
 
 TEST(ProfileCli, ShowsStepsOpsAndWaiting) {
   const TempDir dir;
-  const auto without = tandem({"generate", "--lines", "--model", kProfiledModel, "--kv-cache-memory",
-                               "16MiB", "--max-new-tokens", "12", "--threads", "2", "-"},
-                              texts(8));
+  const auto without =
+      tandem({"generate", "--lines", "--model", kProfiledModel, "--kv-cache-memory", "16MiB",
+              "--max-new-tokens", "12", "--threads", "2", "-"},
+             texts(8));
   const auto worker_of = [](const Trace& trace) {
     for (const auto& [place, name] : trace.threads)
       if (name == "thread 1" && trace.spans.count(place) == 1) return trace.spans.at(place);

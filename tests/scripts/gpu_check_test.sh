@@ -1,7 +1,8 @@
 #!/bin/sh
 # scripts/gpu_check: what it packs is complete and travels beside the repository, plans fit their times, a machine without a
 # GPU is told so.
-# Exit status 77: no CUDA plugin is built, or what is packed with it is not, or python3 is missing.
+# Exit status 77: no CUDA plugin is built, or it is hardly optimised (TANDEM_CUDA_CHECK), or what is packed with it is not built, or
+# python3 is missing.
 set -eu
 source=$1
 build=$2
@@ -75,6 +76,7 @@ EOF
 "$source/scripts/gpu_check" --dry-run --plan a >"$folder/out"
 grep -q '^| ops.products ' "$folder/out" || fail "the plan is not shown"
 
+! grep -q '^TANDEM_CUDA_CHECK:BOOL=ON' "$build/CMakeCache.txt" || exit 77
 for file in libtandem_cuda.so tandem cuda_test device_test bench_gpu bench_gpu_ops make_random_bart; do
   [ -f "$build/bin/$file" ] || exit 77
 done

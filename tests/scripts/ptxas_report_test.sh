@@ -1,11 +1,13 @@
 #!/bin/sh
 # Kernels that everything waits for keep all they work on in registers: no stack, so no spills.
-# Exit status 77: no CUDA plugin with code for Hopper is built, or python3 or libzstd is missing.
+# Exit status 77: no CUDA plugin with code for Hopper is built, or it is hardly optimised (TANDEM_CUDA_CHECK), or python3 or libzstd
+# is missing.
 set -eu
 source=$1
 library=$2/bin/libtandem_cuda.so
 command -v python3 >/dev/null || exit 77
 [ -f "$library" ] || exit 77
+! grep -q '^TANDEM_CUDA_CHECK:BOOL=ON' "$2/CMakeCache.txt" || exit 77
 report=$source/scripts/ptxas_report
 
 status=0
