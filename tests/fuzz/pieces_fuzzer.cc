@@ -41,7 +41,8 @@ TokenizerRule rule_of(Kind kind) {
 
 // Pieces cover the text, one behind the other.
 void segment(const PieceModel& model, std::string_view text) {
-  const std::string normal = PieceNormalizer(model).normalize(text);
+  GrowthBudget budget("pieces.model", text.size());
+  const std::string normal = PieceNormalizer(model).normalize(text, budget);
   check(find_invalid_utf8(normal) == std::string::npos);
   std::string joined;
   for (const std::string_view piece : make_segmenter(model)->segment(normal)) {
