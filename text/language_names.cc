@@ -208,6 +208,11 @@ bool is_language_group(std::string_view code) {
   return std::binary_search(std::begin(kGroups), std::end(kGroups), code);
 }
 
+std::string one_language(std::string_view code) {
+  const auto tag = tag_of_code(code);
+  return tag && !is_language_group(tag->language) ? tag->language : "";
+}
+
 std::string english_name_of(const std::string& code) {
   icu::UnicodeString name;
   icu::Locale(code.c_str()).getDisplayName(icu::Locale::getEnglish(), name);

@@ -22,6 +22,8 @@ struct LanguageTag {
 std::optional<LanguageTag> tag_of_code(std::string_view code);
 // Whether a code names no single language: "roa" (the Romance ones), "mul", "und".
 bool is_language_group(std::string_view code);
+// The code of the one language that a code names: "de" of "deu_Latn". Empty: of none, or several.
+std::string one_language(std::string_view code);
 // Of a code or an English name: "german", "Traditional Chinese".
 std::optional<LanguageTag> language_tag(std::string_view name);
 

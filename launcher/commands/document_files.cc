@@ -1,7 +1,5 @@
 #include "launcher/commands/document_files.h"
 
-#include <glob.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "base/error.h"
 #include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
+#include "launcher/commands/file_arguments.h"
 #include "launcher/commands/input.h"
 
 namespace tandem::launcher {
@@ -23,29 +22,10 @@ namespace fs = std::filesystem;
   throw invalid_request("TEXT", "\"" + readable(argument) + "\": " + why);
 }
 
-std::vector<std::string> files_of_folder(const std::string& folder) {
-  std::vector<std::string> out;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_regular_file(error) && document_format_of_file(entry.path().filename().string()))
-      out.push_back(entry.path().string());
-  }
-  if (error) refuse(folder, error.message());
-  if (out.empty())
-    refuse(folder, "has no file of a known ending (" + known_document_endings() + ")");
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-std::vector<std::string> files_of_pattern(const std::string& pattern) {
-  glob_t found{};
-  const int status = glob(pattern.c_str(), GLOB_TILDE, nullptr, &found);
-  std::vector<std::string> out;
-  for (size_t i = 0; status == 0 && i < found.gl_pathc; ++i)
-    if (fs::is_regular_file(found.gl_pathv[i])) out.emplace_back(found.gl_pathv[i]);
-  globfree(&found);
-  if (out.empty()) refuse(pattern, "no file matches");
-  return out;
+KnownFiles documents() {
+  return {.argument = "TEXT",
+          .has = [](const std::string& name) { return document_format_of_file(name).has_value(); },
+          .endings = known_document_endings()};
 }
 
 void append_line(std::optional<std::string>& to, std::optional<std::string> more) {
@@ -67,13 +47,13 @@ std::vector<DocumentInput> find_documents(const std::vector<std::string>& argume
     if (argument == "-")
       add_files({"-"});
     else if (fs::is_directory(argument, error))
-      add_files(files_of_folder(argument));
+      add_files(files_of_folder(argument, documents()));
     else if (fs::exists(argument, error))
       add_files({argument});
     else if (argument.find_first_of(" \t\n") != std::string::npos)
       out.push_back({"", argument, true});
-    else if (argument.find_first_of("*?") != std::string::npos)
-      add_files(files_of_pattern(argument));
+    else if (is_pattern(argument))
+      add_files(files_of_pattern(argument, documents()));
     else
       refuse(argument,
              "there is no such file; a text has a blank in it, or comes by standard "

@@ -64,12 +64,6 @@ void set_names(const std::string& model, server::ServerConfig& c) {
     if (given.empty()) throw invalid_request("--served-model-name", "is empty");
 }
 
-// Empty where the name is not that of one language ("roa").
-std::string code_in_config(const std::string& name) {
-  const auto tag = tag_of_code(name);
-  return tag && !is_language_group(tag->language) ? tag->language : "";
-}
-
 // What the model hears. One of a single language has no tokens for it.
 void set_speech(const SpeechSettings& settings, server::AppContext& context) {
   context.speech_tasks = {"transcribe"};
@@ -213,9 +207,8 @@ void HttpFrontend::start(const RequestProcessor& processor, const OtlpSettings& 
   if (languages.empty() && uses.language_pair.first.empty())
     context_->fixed_languages = server::languages_of_tasks(context_->tasks);
   else if (!languages.has_source())
-    context_->fixed_languages.source = code_in_config(uses.language_pair.first);
-  if (languages.empty())
-    context_->fixed_languages.target = code_in_config(uses.language_pair.second);
+    context_->fixed_languages.source = one_language(uses.language_pair.first);
+  if (languages.empty()) context_->fixed_languages.target = one_language(uses.language_pair.second);
   context_->reads_images = processor.reads_images();
   const auto& generation = processor.model_config().generation;
   context_->sets_length =

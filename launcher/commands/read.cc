@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "launcher/commands/command.h"
+#include "launcher/commands/file_arguments.h"
 #include "launcher/commands/requests.h"
 #include "runtime/media/image/image_file.h"
 #include "runtime/protocol/options_reader.h"
@@ -54,7 +55,12 @@ class ImageFormat final : public RequestFormat {
 
 int run(ReadOptions& options) {
   options.requests.settle_model(&options.files);
+<<<<<<< HEAD
   if (options.files.empty()) throw invalid_request("FILE", "is missing: an image to read");
+=======
+  if (options.files.empty()) throw UsageError("FILE", "is missing: an image to read");
+  options.files = expand_files(options.files, image_files());
+>>>>>>> h2
   options.requests.keep_places = options.files.size() > 1;
   if (options.format != "text" && options.format != "json")
     throw invalid_request("--format", "\"" + options.format + "\" is not one of text, json");
@@ -75,7 +81,8 @@ Run add_read(CLI::App& app) {
   app.option_defaults()->group("Input and output");
   options->requests.engine.add_model_argument(app);
   app.add_option("FILE", options->files,
-                 "Images to read: PNG, JPEG, WebP, GIF, BMP or TIFF; - is standard input");
+                 "Images to read: PNG, JPEG, WebP, GIF, BMP or TIFF; folders of them, patterns "
+                 "such as \"scans/*.png\"; - is standard input");
   app.add_option("--format", options->format,
                  "text writes the text of each, json a line with \"file\" and \"text\"")
       ->capture_default_str();

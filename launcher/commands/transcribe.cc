@@ -1,15 +1,20 @@
 // tandem transcribe: files of sound in, text or subtitles out (docs/speech.md).
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/strings/readable_text.h"
 #include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
+#include "launcher/commands/file_arguments.h"
 #include "launcher/commands/output_folder.h"
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
@@ -185,6 +190,20 @@ class Transcriber {
   size_t written_ = 0;
 };
 
+// Other programs call OpenAI's models by their sizes.
+void check_name(const std::string& model) {
+  static constexpr std::string_view kSizes[] = {
+      "tiny",      "tiny.en", "base",     "base.en",  "small",    "small.en",      "medium",
+      "medium.en", "large",   "large-v1", "large-v2", "large-v3", "large-v3-turbo"};
+  const std::string size = model == "turbo" ? "large-v3-turbo" : model;
+  std::error_code error;
+  if (std::find(std::begin(kSizes), std::end(kSizes), size) == std::end(kSizes) ||
+      std::filesystem::exists(model, error))
+    return;
+  throw UsageError("MODEL",
+                   "\"" + model + "\" is OpenAI's name; at the hub it is openai/whisper-" + size);
+}
+
 int run(TranscribeOptions& options) {
   const auto format = transcript_format(options.format);
   if (!format)
@@ -197,7 +216,13 @@ int run(TranscribeOptions& options) {
   if (options.files.empty())
     throw invalid_request("FILE", "is missing: a file of sound, behind the model");
   if (std::count(options.files.begin(), options.files.end(), "-") > 1)
+<<<<<<< HEAD
     throw invalid_request("-", "standard input is read once");
+=======
+    throw UsageError("-", "standard input is read once");
+  check_name(options.requests.engine.model);
+  options.files = expand_files(options.files, sound_files());
+>>>>>>> h2
   std::optional<OutputFolder> folder;
   return run_on_engine(
       options.requests,
@@ -221,7 +246,8 @@ Run add_transcribe(CLI::App& app) {
   app.option_defaults()->group("Input and output");
   options->requests.engine.add_model_argument(app);
   app.add_option("FILE", options->files,
-                 "Files of sound, or films, such as WAV, MP3, M4A, MP4, WebM; - is standard input");
+                 "Files of sound, or films, such as WAV, MP3, M4A, MP4, WebM; folders of them, "
+                 "patterns such as \"talks/*.mp3\"; - is standard input");
   app.add_option("--format", options->format, "text, srt, vtt, json or verbose_json")
       ->type_name("NAME")
       ->capture_default_str();

@@ -165,15 +165,15 @@ def summary_params(facts: Mapping[str, Any]) -> Dict[str, Any]:
 
 def translation_params(facts: Mapping[str, Any], tgt_lang: Optional[str], src_lang: Optional[str]) -> Dict[str, Any]:
     """Languages where the model has some, else the task of these languages (T5's)."""
-    if facts.get("target_languages"):
-        return {name: value for name, value in (("src_lang", src_lang), ("tgt_lang", tgt_lang)) if value is not None
-                and (name == "tgt_lang" or facts.get("source_languages"))}
+    named_ones = {name: value for name, value in (("src_lang", src_lang), ("tgt_lang", tgt_lang)) if value is not None}
     tasks = facts.get("tasks") or []
+    if facts.get("target_languages") or not tasks:
+        return named_ones  # also of a model of one pair, which may be named
     named = [t for t in tasks if t.startswith("translation")
              and (tgt_lang is None or t.endswith(f"_to_{tgt_lang}"))
              and (src_lang is None or t.startswith(f"translation_{src_lang}_to_"))]
     if len(named) == 1 or (named and tgt_lang is not None):
         return {"task": named[0]}
-    if tgt_lang is None or not tasks:
-        return {}  # a model of one pair of languages
+    if tgt_lang is None:
+        return {}
     raise RequestError(f"tgt_lang: the model has no task for {tgt_lang!r}; it has {', '.join(tasks)}", param="tgt_lang")

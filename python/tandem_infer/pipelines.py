@@ -140,11 +140,12 @@ class Pipeline:
 
 def pipeline(task: str, model: Any = None, *, dtype: Any = None, torch_dtype: Any = None, device: Any = None,
              model_kwargs: Optional[Mapping[str, Any]] = None, llm: Optional[LLM] = None, tokenizer: Any = None,
-             feature_extractor: Any = None, revision: Optional[str] = None, **params: Any) -> Pipeline:
+             feature_extractor: Any = None, revision: Optional[str] = None, framework: Any = None, use_fast: Any = None,
+             trust_remote_code: Any = None, **params: Any) -> Pipeline:
     """A pipeline of transformers over LLM. task: summarization, translation (or translation_en_to_de),
     text2text-generation, automatic-speech-recognition, image-to-text, text-classification, zero-shot-classification. model: a directory or an id; or llm, which is there.
     device: -1, "cpu", 0, "cuda", "cuda:1", None. model_kwargs: options of LLM. params: defaults of each call (max_length, tgt_lang, …).
-    The tokenizer and the feature extractor are the checkpoint's."""
+    The tokenizer and the feature extractor are the checkpoint's; framework, use_fast and trust_remote_code are of no effect."""
     task = _ALIASES.get(task, task)
     if task not in _TASKS and not task.startswith("translation_"):
         raise UnsupportedError(f"task: {task!r} is none of {', '.join(_TASKS)}", param="task", type="not_supported_error")

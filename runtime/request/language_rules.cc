@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strings/printable.h"
+#include "models/config/model_uses.h"
 #include "runtime/request/option_sources.h"
 
 namespace tandem {
@@ -18,7 +19,35 @@ using Target = LanguageSet::Rule::Target;
                                  ", but " + name + " is " + other + "; give one of them");
 }
 
+void check_own(const std::string& given, const std::string& own, const char* field,
+               const char* direction) {
+  const auto tag = language_tag(given);
+  if (!tag || tag->language != own)
+    throw invalid_request(field, in_quotes(given) + ": the model translates " + direction + own);
+}
+
 }  // namespace
+
+OwnLanguages OwnLanguages::of(const ModelConfig& config, const LanguageSet& languages) {
+  OwnLanguages out;
+  const auto [source, target] = model_uses(config).language_pair;
+  if (!languages.has_source()) {
+    out.source = one_language(source);
+    out.any_source = !source.empty() && out.source.empty();
+  }
+  if (languages.empty()) out.target = one_language(target);
+  return out;
+}
+
+Options OwnLanguages::without(Options options) const {
+  if (options.has_src_lang() && !source.empty())
+    check_own(options.src_lang(), source, "src_lang", "from ");
+  if (!source.empty() || any_source) options.clear_src_lang();
+  if (options.has_tgt_lang() && !target.empty())
+    check_own(options.tgt_lang(), target, "tgt_lang", "to ");
+  if (!target.empty()) options.clear_tgt_lang();
+  return options;
+}
 
 Options with_target_language(const proto::Prompt& prompt, Options options,
                              const LanguageSet& languages, const ParamsResolver& resolver) {

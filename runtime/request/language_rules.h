@@ -5,11 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/params_resolver.h"
 #include "text/languages.h"
 
 namespace tandem {
+
+// The languages of a model whose tokenizer has no names for them (opus-mt-en-de), by its files.
+struct OwnLanguages {
+  // Codes; empty: not known, several ("mul"), or named by each request.
+  std::string source, target;
+  bool any_source = false;  // one of several, which the model need not be told
+
+  static OwnLanguages of(const ModelConfig& config, const LanguageSet& languages);
+  // The options without languages that are the model's own anyway. Throws InputError (src_lang,
+  // tgt_lang) where they name another.
+  proto::GenerationOptions without(proto::GenerationOptions options) const;
+};
 
 // The options with the id of their tgt_lang where the family's rule wants it: forced_bos_token_id
 // or decoder_start_token_id (a source's prefix is add_source_prefix()'s). A target that is scored

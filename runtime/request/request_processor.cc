@@ -79,6 +79,7 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
     : config_(load_supported(model)),
       tokenizer_(load_tokenizer(model)),
       images_(load_images(config_)),
+      own_languages_(OwnLanguages::of(config_, tokenizer_->languages())),
       resolver_(config_, config_.vocab_size),
       next_seed_(seed.value_or(random_seed())) {
   if (!SpeechSettings::has_speech(config_)) return;
@@ -94,10 +95,13 @@ RequestProcessor::RequestProcessor(const proto::EngineConfig& config)
                        config.has_seed() ? std::optional(config.seed()) : std::nullopt) {}
 
 PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
-                                          const proto::GenerationOptions& options) {
+                                          const proto::GenerationOptions& given) {
   check_prompt(prompt);
-  check_options(options);
+  check_options(given);
   check_task(prompt, config_);
+  std::optional<proto::GenerationOptions> changed;
+  if (given.has_src_lang() || given.has_tgt_lang()) changed = own_languages_.without(given);
+  const proto::GenerationOptions& options = changed ? *changed : given;
   if (prompt.encoder().has_sound()) {
     const std::string& field = field_of_sound(prompt);
     speech(field);

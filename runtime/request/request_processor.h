@@ -14,6 +14,7 @@
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/document_plan.h"
+#include "runtime/request/language_rules.h"
 #include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_error.h"
@@ -42,7 +43,7 @@ class RequestProcessor {
   // Validates, tokenizes, truncates, resolves. Decodes sound, which takes seconds for an hour of
   // it. Sound becomes a transcription; it becomes frames if the request has a decoder prompt or
   // asks for the encoder's output only. Throws InputError naming the field.
-  PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& options);
+  PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& given);
   // The same of sound that is not in the prompt: a file of this host, a body of HTTP. The prompt's
   // sound has no bytes.
   PreparedRequest prepare(const MediaSource& sound, const proto::Prompt& prompt,
@@ -71,6 +72,7 @@ class RequestProcessor {
   // Of a model that hears; else what is wrong with its files, for whoever sends sound.
   std::shared_ptr<const SpeechSettings> speech_;
   std::optional<InputError> no_speech_;
+  OwnLanguages own_languages_;
   ParamsResolver resolver_;
   std::atomic<uint64_t> next_seed_;
 };

@@ -20,4 +20,8 @@ bool is_key(const ServerConfig& config, std::string_view key);
 inline constexpr char kWrongKey[] =
     "the API key is missing or wrong (header \"Authorization: Bearer KEY\")";
 
+inline constexpr char kWrongKeyInBody[] =
+    "the API key is missing or wrong (api_key of the body, or the header \"Authorization: Bearer "
+    "KEY\")";
+
 }  // namespace tandem::server

@@ -156,5 +156,38 @@ TEST_F(TranscribeCli, WhatIsWrongIsNamed) {
   }
 }
 
+// A folder has its files of sound, a pattern those that match.
+TEST_F(TranscribeCli, FoldersAndPatterns) {
+  dir_.write("notes.txt", "no sound");
+  const std::string folder = dir_.path().string(), out = folder + "/out";
+  const auto transcribe = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{"transcribe", model_.path().string(), "--dtype", "float32"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return testing::tandem(all);
+  };
+  const ProcessResult whole = transcribe({folder, "--output-dir", out});
+  EXPECT_EQ(whole.status, 0) << whole.err;
+  EXPECT_TRUE(std::filesystem::exists(out + "/a.wav.txt"));
+  EXPECT_TRUE(std::filesystem::exists(out + "/b.wav.txt"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/notes.txt.txt"));
+  const ProcessResult some = transcribe({folder + "/b*.wav"});
+  EXPECT_EQ(some.status, 0) << some.err;
+  EXPECT_EQ(some.out, transcribe({folder + "/b.wav"}).out);
+  for (const std::string& nothing : {folder + "/*.mp3", out}) {
+    const ProcessResult r = transcribe({nothing});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find("FILE: "), std::string::npos) << r.err;
+  }
+}
+
+TEST_F(TranscribeCli, NamesOfOtherPrograms) {
+  for (const auto& [name, id] :
+       {std::pair("small", "openai/whisper-small"), {"turbo", "openai/whisper-large-v3-turbo"}}) {
+    const ProcessResult r = testing::tandem({"transcribe", name, (dir_.path() / "a.wav").string()});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(id), std::string::npos) << r.err;
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -31,7 +31,7 @@ void post_translate_file(AppContext& app, const std::shared_ptr<Exchange>& excha
   nlohmann::json body = std::move(form.fields);
   const auto key = take_string(body, "api_key");
   if (!has_key(app.config, exchange->request()) && !is_key(app.config, key.value_or("")))
-    return exchange->respond(error_response(401, kWrongKey));
+    return exchange->respond(error_response(401, kWrongKeyInBody));
   for (const char* name : {"q", "format", "alternatives"})
     if (body.contains(name)) throw invalid_request(name, "is of texts, not of files");
   body["q"] = std::move(form.bytes);

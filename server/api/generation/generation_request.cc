@@ -202,7 +202,7 @@ proto::GenerationOptions take_encoding_options(nlohmann::json& body, FieldNames&
 InputError unknown_model(const ServerConfig& config, const std::string& name) {
   return {ErrorKind::kNotFound,
           "model: \"" + name.substr(0, 200) + "\" is not served here; \"" +
-              config.model_names.front() + "\" is",
+              config.model_names.front() + "\" is (--served-model-name gives it other names)",
           "model"};
 }
 

@@ -40,7 +40,7 @@ std::optional<json> parse_libretranslate_body(const ServerConfig& config, Exchan
   json body = parse_form_or_json(exchange.request(), {{}, kLibreTranslateTexts, {}});
   const auto key = take_string(body, "api_key");
   if (has_key(config, exchange.request()) || is_key(config, key.value_or(""))) return body;
-  exchange.respond(error_response(401, kWrongKey));
+  exchange.respond(error_response(401, kWrongKeyInBody));
   return std::nullopt;
 }
 

@@ -129,6 +129,13 @@ def test_texts(llm, texts):
             "Hello there.", to[1], max_new_tokens=5)
         with pytest.raises(ValueError, match="tgt_lang"):
             model.translate("Hello there.", tgt_lang="klingon")
+    with pytest.raises(ValueError, match="no languages"):
+        llm.translate("Hello there.", tgt_lang="de")
+    with LLM(GOLDENS / "marian-tiny", dtype="float32") as model:  # from English
+        there = model.translate("Hello there.", tgt_lang="fr", max_new_tokens=5)
+        assert model.translate("Hello there.", src_lang="English", tgt_lang="fr", max_new_tokens=5) == there
+        with pytest.raises(ValueError, match="translates from en"):
+            model.translate("Hello there.", src_lang="de", tgt_lang="fr")
 
 
 def test_documents(llm, texts):

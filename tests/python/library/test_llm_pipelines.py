@@ -27,7 +27,7 @@ def test_texts_to_texts(llm, texts):
 
 
 def test_translations():
-    marian = pipeline("translation_en_to_de", GOLDENS / "marian-tiny", dtype="float32", device=-1)
+    marian = pipeline("translation_en_to_de", GOLDENS / "marian-tiny", dtype="float32", device=-1, framework="pt", use_fast=True)
     assert set(marian("Hello there.", max_length=20)[0]) == {"translation_text"}
     many = pipeline("translation", GOLDENS / "mbart50-tiny", torch_dtype="torch.float32")
     first, second = many.llm.facts["target_languages"][:2]

@@ -167,7 +167,9 @@ TEST(Languages, ATargetThatTheSourceBeginsWith) {
   EXPECT_EQ(model.encoder(">>fra<< a text", {{"tgt_lang", "fra"}}), french);
   EXPECT_EQ(model.encoder({{"prompt_token_ids", plain}}, {{"tgt_lang", "fra"}}), french);
   EXPECT_INPUT_ERROR(model.encoder(">>deu<< a text", {{"tgt_lang", "fra"}}), "tgt_lang", "fra");
-  EXPECT_INPUT_ERROR(model.encoder("a text", {{"src_lang", "fra"}}), "src_lang", "tgt_lang");
+  // Its source is its own, and may be named.
+  EXPECT_EQ(model.encoder("a text", {{"src_lang", "English"}, {"tgt_lang", "fra"}}), french);
+  EXPECT_INPUT_ERROR(model.encoder("a text", {{"src_lang", "fra"}}), "src_lang", "from en");
   EXPECT_EQ(model.encoder("a text", {{"tgt_lang", "fr"}}), french);
   EXPECT_EQ(model.encoder("a text", {{"tgt_lang", "French"}}), french);
   EXPECT_INPUT_ERROR(model.encoder("a text", {{"tgt_lang", "frq"}}), "did you mean fra?");
@@ -187,6 +189,25 @@ TEST(Languages, AScoredTargetIsInItsLanguage) {
   wanted = starts.tokenizer().encode("ein Text", false);
   wanted.insert(wanted.begin(), starts.id("__java__"));
   EXPECT_EQ(starts.decoder(prompt, {{"tgt_lang", "java"}}), wanted);
+}
+
+TEST(Languages, OfAModelOfOnePairMayBeNamed) {
+  const OwnLanguages pair{.source = "en", .target = "de"};
+  const auto without = [](const OwnLanguages& own, const json& params) {
+    return own.without(read_options(params));
+  };
+  for (const auto& [source, target] :
+       {std::pair("en", "de"), {"English", "german"}, {"EN-US", "DE"}}) {
+    const auto options = without(pair, {{"src_lang", source}, {"tgt_lang", target}, {"n", 2}});
+    EXPECT_FALSE(options.has_src_lang() || options.has_tgt_lang()) << source;
+    EXPECT_EQ(options.n(), 2);
+  }
+  EXPECT_INPUT_ERROR(without(pair, {{"src_lang", "fr"}}), "src_lang", "translates from en");
+  EXPECT_INPUT_ERROR(without(pair, {{"tgt_lang", "fr"}}), "tgt_lang", "translates to de");
+  EXPECT_INPUT_ERROR(without(pair, {{"tgt_lang", "klingon"}}), "tgt_lang", "translates to de");
+  const OwnLanguages any{.target = "en", .any_source = true};  // opus-mt-mul-en
+  EXPECT_FALSE(without(any, {{"src_lang", "sw"}}).has_src_lang());
+  EXPECT_TRUE(without(OwnLanguages{}, {{"src_lang", "sw"}}).has_src_lang());
 }
 
 TEST(Languages, AModelWithoutThem) {
