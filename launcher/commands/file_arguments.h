@@ -14,7 +14,7 @@ struct KnownFiles {
   std::string endings;                               // for errors: ".txt, .md"
 };
 
-// In the order of their names. Throw UsageError where there is none.
+// In the order of their names. Throw InputError where there is none.
 std::vector<std::string> files_of_folder(const std::string& folder, const KnownFiles& known);
 std::vector<std::string> files_of_pattern(const std::string& pattern, const KnownFiles& known);
 bool is_pattern(const std::string& argument);

@@ -55,12 +55,8 @@ class ImageFormat final : public RequestFormat {
 
 int run(ReadOptions& options) {
   options.requests.settle_model(&options.files);
-<<<<<<< HEAD
   if (options.files.empty()) throw invalid_request("FILE", "is missing: an image to read");
-=======
-  if (options.files.empty()) throw UsageError("FILE", "is missing: an image to read");
   options.files = expand_files(options.files, image_files());
->>>>>>> h2
   options.requests.keep_places = options.files.size() > 1;
   if (options.format != "text" && options.format != "json")
     throw invalid_request("--format", "\"" + options.format + "\" is not one of text, json");

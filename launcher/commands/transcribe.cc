@@ -200,8 +200,8 @@ void check_name(const std::string& model) {
   if (std::find(std::begin(kSizes), std::end(kSizes), size) == std::end(kSizes) ||
       std::filesystem::exists(model, error))
     return;
-  throw UsageError("MODEL",
-                   "\"" + model + "\" is OpenAI's name; at the hub it is openai/whisper-" + size);
+  throw invalid_request(
+      "MODEL", "\"" + model + "\" is OpenAI's name; at the hub it is openai/whisper-" + size);
 }
 
 int run(TranscribeOptions& options) {
@@ -216,13 +216,9 @@ int run(TranscribeOptions& options) {
   if (options.files.empty())
     throw invalid_request("FILE", "is missing: a file of sound, behind the model");
   if (std::count(options.files.begin(), options.files.end(), "-") > 1)
-<<<<<<< HEAD
     throw invalid_request("-", "standard input is read once");
-=======
-    throw UsageError("-", "standard input is read once");
   check_name(options.requests.engine.model);
   options.files = expand_files(options.files, sound_files());
->>>>>>> h2
   std::optional<OutputFolder> folder;
   return run_on_engine(
       options.requests,
