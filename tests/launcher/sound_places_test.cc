@@ -109,7 +109,7 @@ TEST_F(SoundPlaces, ABadFileIsNamedAndDisturbsNobody) {
     const ProcessResult good = run("transcribe", place, {files_[1], files_[2]});
     const ProcessResult r = run("transcribe", place,
                                 {files_[1], (dir_ / "none.wav").string(), "/no/such/file.wav",
-                                 (dir_ / "empty.wav").string(), dir_.path().string(), files_[2]});
+                                 (dir_ / "empty.wav").string(), files_[2]});
     EXPECT_EQ(r.status, 1);
     for (const char* name : {"none.wav", "/no/such/file.wav", "empty.wav"})
       EXPECT_NE(r.err.find(std::string(name) + ": "), std::string::npos) << r.err;

@@ -106,7 +106,7 @@ TEST(BenchPlot, BothFilesShowTheSame) {
   const std::string page = plot_page(spec, "<a & b>");
   EXPECT_NE(page.find("<title>&lt;a &amp; b></title>"), std::string::npos) << page;
   EXPECT_NE(page.find("no\\u003c/script>"), std::string::npos) << page;
-  const size_t begin = page.find("vegaEmbed(\"#plot\", ") + 20,
+  const size_t begin = page.find("vegaEmbed(\"#plot\", ") + 19,
                end = page.find(")</script>", begin);
   EXPECT_EQ(nlohmann::ordered_json::parse(page.substr(begin, end - begin)), spec);
 }
