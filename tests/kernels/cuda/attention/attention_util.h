@@ -212,10 +212,11 @@ class AttentionRun {
   std::vector<int32_t> page_indices_;
 };
 
-// What the result's type, and tiles' weights in it, leave of the reference's value.
+// What the result's type, and tiles' weights in it, leave of the reference's value. In f32, scores of
+// 256 channels in another order of sums differ by a few 1e-6, and weights by as much of themselves.
 inline ::testing::AssertionResult close(const Tensor& got, const Tensor& want, DType dtype,
                                         bool tiles) {
-  if (dtype == DType::kF32) return near(got, want, 4e-6, 1e-5);
+  if (dtype == DType::kF32) return near(got, want, 1e-5, 1e-5);
   const double half_ulp = dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;
   return near(got, want, tiles ? 4 * half_ulp : 1e-5, 1.05 * half_ulp);
 }
