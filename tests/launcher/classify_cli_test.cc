@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "tests/support/files/files.h"
+#include "tests/support/files/json_lines.h"
 #include "tests/support/processes/command_line.h"
 
 namespace tandem {
@@ -20,13 +21,6 @@ using testing::tandem;
 using Words = std::vector<std::string>;
 
 const std::filesystem::path kGoldens = test::test_root() / "tests/data/goldens";
-
-std::vector<json> json_lines_of(const std::string& text) {
-  std::vector<json> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
-  return out;
-}
 
 // A command on a checkpoint; `input` is its --jsonl.
 ProcessResult run(const char* command, const char* checkpoint, Words more,
@@ -60,7 +54,7 @@ TEST(ClassifyCli, JsonLines) {
     flags.insert(flags.end(), ranks.begin(), ranks.end());
     const ProcessResult r = run("classify", "bart-labels", flags, jsonl(requests));
     EXPECT_EQ(r.status, 1) << r.err;
-    const auto lines = json_lines_of(r.out);
+    const auto lines = test::json_lines(r.out);
     ASSERT_EQ(lines.size(), requests.size());
     for (size_t i = 0; i < golden.size(); ++i) {
       EXPECT_EQ(lines[i]["id"], golden[i]["name"]);
@@ -105,7 +99,7 @@ TEST(ClassifyCli, ZeroShotIsTransformers) {
     const ProcessResult r =
         run("classify", "bart-labels", flags, jsonl({{{"id", 1}, {"text", one["sequence"]}}}));
     ASSERT_EQ(r.status, 0) << r.err;
-    const json line = json_lines_of(r.out).at(0);
+    const json line = test::json_lines(r.out).at(0);
     EXPECT_EQ(line["id"], 1);
     EXPECT_EQ(line["sequence"], one["sequence"]);
     EXPECT_EQ(line["labels"], one["expected"]["labels"]);
@@ -123,7 +117,7 @@ TEST(ClassifyCli, ZeroShotKeepsTheOrderOfTexts) {
       run("classify", "bart-labels", {"--jsonl", "--labels", "x,y,z", "--max-num-seqs", "2"},
           jsonl(requests));
   EXPECT_EQ(r.status, 1);
-  const auto lines = json_lines_of(r.out);
+  const auto lines = test::json_lines(r.out);
   ASSERT_EQ(lines.size(), requests.size());
   for (int i = 0; i < 30; ++i) {
     EXPECT_EQ(lines[static_cast<size_t>(i)]["id"], i);
@@ -171,7 +165,7 @@ TEST(AnswerCli, JsonLines) {
   const ProcessResult r =
       run("answer", "bart-spans", {"--jsonl", "--max-num-batched-tokens", "5"}, jsonl(requests));
   EXPECT_EQ(r.status, 0) << r.err;
-  const auto lines = json_lines_of(r.out);
+  const auto lines = test::json_lines(r.out);
   ASSERT_EQ(lines.size(), golden.size());
   for (size_t i = 0; i < golden.size(); ++i) {
     for (const char* key : {"start_logits", "end_logits"})
@@ -190,7 +184,7 @@ TEST(EmbedCli, JsonLines) {
                       {"params", {{"normalize", true}}}});
   const ProcessResult r = run("embed", "t5-states", {"--jsonl"}, jsonl(requests));
   EXPECT_EQ(r.status, 0) << r.err;
-  const auto lines = json_lines_of(r.out);
+  const auto lines = test::json_lines(r.out);
   ASSERT_EQ(lines.size(), requests.size());
   for (size_t i = 0; i < golden.size(); ++i)
     expect_near(lines[i]["embedding"], golden[i]["embedding"]);

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/support/files/json_lines.h"
 #include "tests/support/processes/command_line.h"
 
 namespace tandem {
@@ -21,13 +21,6 @@ using testing::DamagedCheckpoint;
 using testing::kTiny;
 using testing::ProcessResult;
 using testing::tandem;
-
-std::vector<json> cli_lines_of(const std::string& text) {
-  std::vector<json> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
-  return out;
-}
 
 ProcessResult generate(const std::string& input, std::vector<std::string> flags = {}) {
   std::vector<std::string> args{"generate", "--jsonl", "--model", kTiny, "--dtype", "float32"};
@@ -187,7 +180,7 @@ TEST(Cli, EveryBadLineFailsAloneAndInOrder) {
   for (const auto& [line, word] : bad) input += line + "\n" + good + "\n";
   const ProcessResult r = generate(input);
   EXPECT_EQ(r.status, 1);
-  const auto rows = cli_lines_of(r.out);
+  const auto rows = test::json_lines(r.out);
   ASSERT_EQ(rows.size(), 2 * bad.size() + 1);
   for (size_t i = 0; i < bad.size(); ++i) {
     const json& row = rows[2 * i + 1];
@@ -206,7 +199,7 @@ TEST(Cli, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
                "\n",
                {"--block-size", "1", "--num-gpu-blocks-override", "4"});
   EXPECT_EQ(r.status, 1);
-  const auto rows = cli_lines_of(r.out);
+  const auto rows = test::json_lines(r.out);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["error"]["type"], "resource_error");
   EXPECT_NE(rows[0]["error"]["message"].get<std::string>().find("4"), std::string::npos);
@@ -228,7 +221,7 @@ TEST(Cli, CachesAndPrioritiesChangeNoResult) {
            {"--enable-encoder-cache", "--enable-prefix-caching", "--max-num-seqs", "1"}}) {
     const ProcessResult r = generate(input, flags);
     ASSERT_EQ(r.status, 0) << r.err;
-    for (const json& row : cli_lines_of(r.out)) all.push_back(row.at("outputs").dump());
+    for (const json& row : test::json_lines(r.out)) all.push_back(row.at("outputs").dump());
   }
   ASSERT_EQ(all.size(), 18u);
   for (const std::string& outputs : all) EXPECT_EQ(outputs, all[0]);
@@ -243,7 +236,7 @@ TEST(Cli, TruncatesLongPromptsOnRequestAndKeepsTheEndToken) {
                    .dump() +
                "\n");
   ASSERT_EQ(r.status, 0) << r.out;
-  const auto ids = cli_lines_of(r.out)[0]["encoder_prompt_token_ids"].get<std::vector<int>>();
+  const auto ids = test::json_lines(r.out)[0]["encoder_prompt_token_ids"].get<std::vector<int>>();
   EXPECT_EQ(ids.size(), 20u);
   EXPECT_EQ(ids.front(), 0);
   EXPECT_EQ(ids.back(), 2);
@@ -261,7 +254,7 @@ TEST(Cli, EncodeWritesJsonAndNpy) {
   const ProcessResult r =
       tandem({"encode", "--model", kTiny, "--dtype", "float32", "one text", "two"});
   ASSERT_EQ(r.status, 0) << r.err;
-  const auto rows = cli_lines_of(r.out);
+  const auto rows = test::json_lines(r.out);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["embedding"].size(), 64u);
   const fs::path file = fs::temp_directory_path() / ("tandem-" + std::to_string(getpid()) + ".npy");

@@ -3,12 +3,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "tests/support/files/files.h"
+#include "tests/support/files/json_lines.h"
 #include "tests/support/processes/command_line.h"
 
 namespace tandem {
@@ -19,13 +19,6 @@ using testing::ProcessResult;
 using testing::tandem;
 
 const std::filesystem::path kVision = test::test_root() / "tests/data/vision-tiny";
-
-std::vector<json> read_cli_lines_of(const std::string& text) {
-  std::vector<json> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
-  return out;
-}
 
 ProcessResult read(std::vector<std::string> arguments) {
   std::vector<std::string> all{"read", "--model", kVision.string(), "--dtype", "float32"};
@@ -42,7 +35,7 @@ TEST(ReadCli, ALineForEachFile) {
   for (const json& one : golden) arguments.push_back((kVision / one["image"]).string());
   const ProcessResult r = read(arguments);
   EXPECT_EQ(r.status, 0) << r.err;
-  const auto lines = read_cli_lines_of(r.out);
+  const auto lines = test::json_lines(r.out);
   ASSERT_EQ(lines.size(), golden.size());
   for (size_t i = 0; i < lines.size(); ++i) {
     std::vector<int> want = golden[i]["greedy"];
@@ -60,7 +53,7 @@ TEST(ReadCli, AFileThatIsNoImageIsNamed) {
   arguments.push_back("/no/such/file.png");
   const ProcessResult r = read(arguments);
   EXPECT_EQ(r.status, 1);
-  const auto lines = read_cli_lines_of(r.out);
+  const auto lines = test::json_lines(r.out);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_NE(lines[0]["error"]["message"].get<std::string>().find("is no image"), std::string::npos);
   EXPECT_TRUE(lines[1].contains("text"));
@@ -87,7 +80,7 @@ TEST(ReadCli, PathsInLinesAreTheCommandLines) {
       tandem({"generate", "--jsonl", "--model", kVision.string(), "--dtype", "float32"},
              json({{"prompt", image}, {"params", params}}).dump() + "\n");
   ASSERT_EQ(r.status, 0) << r.err;
-  const json line = read_cli_lines_of(r.out)[0];
+  const json line = test::json_lines(r.out)[0];
   std::vector<int> ids = line["prompt_token_ids"];
   for (const int id : line["outputs"][0]["token_ids"]) ids.push_back(id);
   EXPECT_EQ(json(ids), golden[0]["beams"]);

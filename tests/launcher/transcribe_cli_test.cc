@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/files/files.h"
+#include "tests/support/files/json_lines.h"
 #include "tests/support/goldens/random_speech.h"
 #include "tests/support/processes/command_line.h"
 
@@ -38,9 +39,7 @@ class TranscribeCli : public ::testing::Test {
   std::vector<json> answers(const std::vector<std::string>& flags) const {
     const ProcessResult r = run(flags);
     EXPECT_EQ(r.status, 0) << r.err;
-    std::vector<json> out;
-    std::istringstream in(r.out);
-    for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
+    std::vector<json> out = test::json_lines(r.out);
     EXPECT_EQ(out.size(), 2U);
     return out;
   }

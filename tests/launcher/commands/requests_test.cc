@@ -6,11 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "runtime/protocol/options_reader.h"
+#include "tests/support/files/json_lines.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/processes/process.h"
 
@@ -35,13 +35,6 @@ std::string lines(const std::vector<json>& requests) {
   return out;
 }
 
-std::vector<json> parse(const std::string& text) {
-  std::vector<json> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
-  return out;
-}
-
 // In this process, and in a cluster of the command's own.
 const std::vector<std::vector<std::string>> kBackends = {
     {"--jsonl"}, {"--jsonl", "--distributed-executor-backend", "threads"}};
@@ -62,7 +55,7 @@ TEST(Requests, ABadValueOfAnyParameterNamesItAndDisturbsNobody) {
   for (const auto& flags : kBackends) {
     const ProcessResult r = run("generate", lines(requests), flags);
     EXPECT_EQ(r.status, 1) << r.err;
-    const auto rows = parse(r.out);
+    const auto rows = test::json_lines(r.out);
     ASSERT_EQ(rows.size(), requests.size());
     for (size_t i = 0; i < names.size(); ++i) {
       const json& row = rows[2 * i + 1];
@@ -84,7 +77,7 @@ TEST(Requests, Priorities) {
   for (const json& priority : {json("high"), json(1.5), json(2147483648), json(true), json({1})})
     requests.push_back({{"prompt", "text"}, {"params", params}, {"priority", priority}});
   for (const auto& flags : kBackends) {
-    const auto rows = parse(run("generate", lines(requests), flags).out);
+    const auto rows = test::json_lines(run("generate", lines(requests), flags).out);
     ASSERT_EQ(rows.size(), requests.size());
     for (size_t i = 0; i < good; ++i) EXPECT_EQ(rows[i]["outputs"], rows[0]["outputs"]);
     for (size_t i = good; i < rows.size(); ++i)
@@ -106,7 +99,7 @@ TEST(Requests, AStreamedRequestShowsTheDeltasOfItsSequences) {
     std::map<std::string, std::map<int, json>> deltas;
     std::map<std::string, int> num_deltas;
     std::set<std::string> ended;
-    for (const json& row : parse(r.out)) {
+    for (const json& row : test::json_lines(r.out)) {
       const std::string id = row.at("id");
       ASSERT_EQ(ended.count(id), 0u) << "news behind the result";
       if (row.contains("error") || row.contains("outputs")) {
@@ -162,7 +155,7 @@ TEST(Score, AgreesWithHuggingFaceWhereverItRuns) {
   for (const auto& flags : kBackends) {
     const ProcessResult r = run("score", lines(requests), flags);
     EXPECT_EQ(r.status, 1) << r.err;
-    const auto rows = parse(r.out);
+    const auto rows = test::json_lines(r.out);
     ASSERT_EQ(rows.size(), requests.size());
     for (size_t i = 0; i < rows.size(); i += 2) {
       const auto got = rows[i].at("token_logprobs").get<std::vector<double>>();
@@ -211,7 +204,7 @@ TEST(Score, BadUsage) {
     requests.push_back(base);
     requests.back().update(more);
   }
-  const auto rows = parse(run("score", lines(requests), {"--jsonl"}).out);
+  const auto rows = test::json_lines(run("score", lines(requests), {"--jsonl"}).out);
   ASSERT_EQ(rows.size(), requests.size());
   EXPECT_TRUE(rows[0].contains("perplexity")) << rows[0];
   EXPECT_EQ(rows[0].at("target"), "y");
