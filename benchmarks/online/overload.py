@@ -207,7 +207,7 @@ def overload(port, requests, args, rate, deadline, patient):
         while at <= (now := time.monotonic() - begun):
             out["late"].append(now - at)
             at += chance.expovariate(rate)
-            if len(load.busy) >= MOST_OPEN:
+            if len(load.busy) >= args.most_open:
                 out["unsent"] += 1
             else:
                 stays = not deadline or chance.random() < patient
@@ -235,6 +235,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    args.most_open = min(MOST_OPEN, most - 200)  # the server has as many as this program
     requests = make_requests(args)
     print(f"{datetime.date.today()}, {os.cpu_count()} cores, {args.seconds:g} s each, sources of {args.source} tokens, "
           f"{args.tokens or 'as many as the model says'} tokens out{' ' + ' '.join(args.server) if args.server else ''}")
