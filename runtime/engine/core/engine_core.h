@@ -1,8 +1,8 @@
 // The decisions of an engine, and the truth about its requests. Its parts: Intake (admission),
 // ReplicaTable (replicas and their requests), PartsTable (composite requests), StreamTable (output
-// to clients). Synchronous; one thread; no clock of its own, no I/O. Events come in with the time;
-// messages leave through EngineOutbox. Driven by the EngineActor, and in one thread by EngineShell.
-// The contract: docs/cluster.md.
+// to clients). Synchronous; one thread; no clock of its own, no I/O. Its inputs come with the time
+// (EngineInputs); messages leave through EngineOutbox. Driven by the EngineActor, and in one thread
+// by EngineShell. The contract: docs/cluster.md.
 //
 // Recovery. The core knows every token that it has taken. If a replica goes down, its requests
 // start again on another one, or on the same one once it is up. The known tokens are then part of
@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/profile/profile.h"
+#include "runtime/engine/core/engine_inputs.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/core/intake.h"
 #include "runtime/engine/core/parts_table.h"
@@ -41,23 +42,26 @@ struct EngineCoreConfig {
   int least_at_replica = 0;  // where fewer take less time; 0: they do not
 };
 
-class EngineCore {
+class EngineCore final : public EngineInputs {
  public:
   // `tokenizer` and `outbox` outlive the core.
   EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer, EngineOutbox& outbox);
 
-  // --- clients ---
-  void client_connected(ClientId client, ClientKind kind = ClientKind::kRemote);
-  // Its requests go on for orphan_timeout, in case it comes back as another connection.
-  void client_gone(ClientId client, double now);
-  // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id
-  // in use (also while the preparation of a cancelled request is still under way), overload
-  // (OverloadError), draining.
-  void reserve(ClientId client, const proto::SubmitRequest& submit, double now);
-  // Ends the reservation: the request starts, or its error is sent. One of them for each reserve(),
-  // even if the request has been cancelled meanwhile.
-  void prepared(const std::string& request_id, PreparedRequest request, double now);
-  void failed(const std::string& request_id, const InputError& error, double now);
+  void client_connected(ClientId client, ClientKind kind = ClientKind::kRemote) override;
+  void client_gone(ClientId client, double now) override;
+  void reserve(ClientId client, const proto::SubmitRequest& submit, double now) override;
+  void prepared(const std::string& request_id, PreparedRequest request, double now) override;
+  void failed(const std::string& request_id, const InputError& error, double now) override;
+  void resume(ClientId client, const proto::ResumeRequest& resume, double now) override;
+  void cancel(const std::string& request_id, double now) override;
+  void acknowledge(ClientId client, uint64_t message, double now) override;
+  void replica_event(const proto::SchedulerEvent& event, double now) override;
+  void replica_step(const proto::SchedulerEvent& event, const proto::StepOutput& step,
+                    double now) override;
+  void give_up(const std::string& reason, double now) override;
+  void tick(double now) override;
+  void drain() override { intake_.drain(); }
+
   // Whether one more sound is to be read now: else its request waits, and this is asked again
   // later.
   bool takes_sound() const {
@@ -65,25 +69,6 @@ class EngineCore {
   }
   // Whether anybody still wants what is being prepared.
   bool awaits(const std::string& request_id) const;
-  // The client takes over the request's stream. Throws InputError (kNotFound) if there is none.
-  // Parts are nobody's to resume or cancel.
-  void resume(ClientId client, const proto::ResumeRequest& resume, double now);
-  void cancel(const std::string& request_id, double now);
-  // Of remote clients; what direct ones were given has arrived.
-  void acknowledge(ClientId client, uint64_t message, double now);
-
-  // --- replicas ---
-  void replica_event(const proto::SchedulerEvent& event, double now);
-  // A completed step; `event` says whose.
-  void replica_step(const proto::SchedulerEvent& event, const proto::StepOutput& step, double now);
-  // No replica will ever be up again: all requests fail.
-  void give_up(const std::string& reason, double now);
-
-  // --- time ---
-  // Deadlines, orphans, retention. To be called about ten times a second.
-  void tick(double now);
-  // No new requests from now on.
-  void drain() { intake_.drain(); }
   bool draining() const { return intake_.draining(); }
   // Nothing unfinished, and nothing that a connected client has not acknowledged.
   bool idle() const { return records_.idle(); }

@@ -74,6 +74,10 @@ class EngineCoreDriver : public EngineOutbox {
     core_.check_integrity();
   }
 
+  // Of commands from now on.
+  void expect_generation(int replica, uint64_t generation) {
+    generations_.at(static_cast<size_t>(replica)) = generation;
+  }
   proto::SchedulerEvent event(int replica) const {
     proto::SchedulerEvent event;
     event.set_replica(replica);

@@ -30,6 +30,7 @@ class ClusterSimulation {
     make_faults();
   }
 
+  SimulatedCluster& cluster() { return *cluster_; }
   void run() {
     cluster_->start();
     while (!over()) {
@@ -221,7 +222,7 @@ class ClusterSimulation {
         SIM_LOG(world_, "engine: drains");
         drains_ = true;
         ++counts_.drained;
-        cluster_->engine().drain();
+        cluster_->inputs().drain();
       });
   }
   SimulatedGroup& random_group() {
@@ -276,7 +277,7 @@ class ClusterSimulation {
   void check_end() {
     for (const auto& client : clients_)
       for (const auto& [id, stream] : client->streams()) check_stream(stream);
-    cluster_->engine().tick(world_.now());
+    cluster_->inputs().tick(world_.now());
     SIM_CHECK(cluster_->engine().num_unfinished() == 0, "");
     SIM_CHECK(cluster_->engine().idle(), "");
     cluster_->check_free_blocks();

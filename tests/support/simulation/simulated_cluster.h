@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "runtime/engine/core/engine_core.h"
+#include "runtime/engine/engine_journal.h"
 #include "runtime/engine/step_loop.h"
 #include "runtime/engine/supervisor_core.h"
+#include "runtime/request/request_error.h"
+#include "tests/support/engine/engine_log.h"
 #include "tests/support/simulation/simulated_client.h"
 #include "tests/support/simulation/simulated_group.h"
 #include "tests/text/fake_tokenizer.h"
@@ -45,8 +48,17 @@ class SimulatedCluster : public EngineOutbox,
     if (plan.poisonous) poison_[plan.id] = plan.steps_until_crash;
   }
 
+  // What the engine hears and says from now on, for a second one to repeat. Before start().
+  void keep_log(EngineLog& log) {
+    log_ = &log;
+    journal_.emplace(core_, [&log](proto::EngineEvent event) { log.heard.push_back(event); });
+    inputs_ = &*journal_;
+  }
+
   // --- What the simulation asks ---
   EngineCore& engine() { return core_; }
+  EngineInputs& inputs() { return *inputs_; }
+  const EngineCoreConfig& engine_config() const { return traits_.engine; }
   SupervisorCore& supervisor(int r) { return *at(r).supervisor; }
   SimulatedGroup& group(int r) { return *at(r).groups.back(); }
   const FakeTokenizer& tokenizer() const { return tokenizer_; }
@@ -61,10 +73,10 @@ class SimulatedCluster : public EngineOutbox,
     return it == blamed_.end() ? 0 : it->second;
   }
   bool quiet() {
-    for (int r = 0; r < num_replicas(); ++r) {
-      const auto& loop = at(r).loop;
-      if (loop && (loop->has_unfinished() || loop->steps_in_flight() > 0)) return false;
-    }
+    for (int r = 0; r < num_replicas(); ++r)
+      if (const auto& loop = at(r).loop;
+          loop && (loop->has_unfinished() || loop->steps_in_flight()))
+        return false;
     return core_.num_requests() == 0;
   }
   std::string state() {
@@ -77,11 +89,10 @@ class SimulatedCluster : public EngineOutbox,
     return text;
   }
   void check_free_blocks() {
-    for (int r = 0; r < num_replicas(); ++r) {
-      if (!at(r).loop) continue;
-      const auto stats = at(r).loop->stats();
-      SIM_CHECK(stats.num_free_blocks() == stats.num_total_blocks(), "blocks are lost");
-    }
+    for (int r = 0; r < num_replicas(); ++r)
+      if (const auto& loop = at(r).loop)
+        SIM_CHECK(loop->stats().num_free_blocks() == loop->stats().num_total_blocks(),
+                  "blocks are lost");
   }
 
   // --- ClientPort ---
@@ -90,7 +101,7 @@ class SimulatedCluster : public EngineOutbox,
     connection->id = ++next_client_;
     connections_[connection->id] = {connection, &client};
     world_.send(connection->to_engine, [this, connection] {
-      core_.client_connected(connection->id);
+      inputs_->client_connected(connection->id, ClientKind::kRemote);
       connected_.insert(connection->id);
       core_.check_integrity();
     });
@@ -101,7 +112,7 @@ class SimulatedCluster : public EngineOutbox,
     connection->to_engine.longest = 0.3;  // until it is noticed
     world_.send(connection->to_engine, [this, connection] {
       SIM_LOG(world_, "engine: client " + std::to_string(connection->id) + " is gone");
-      core_.client_gone(connection->id, world_.now());
+      inputs_->client_gone(connection->id, world_.now());
       connected_.erase(connection->id);
       core_.check_integrity();
     });
@@ -140,32 +151,35 @@ class SimulatedCluster : public EngineOutbox,
     try {
       if (message.has_submit()) {
         const Plan& plan = *plans_.at(std::stoull(message.submit().prompt().encoder().text()));
-        core_.reserve(connection->id, message.submit(), now);
+        inputs_->reserve(connection->id, message.submit(), now);
         SIM_LOG(world_, "engine: reserves " + plan.id);
         world_.after(world_.one_in(15) ? 0.6 : world_.between(0, 0.01), [this, &plan] {
           if (plan.invalid)
-            core_.failed(plan.id, invalid_request("prompt", "is invalid"), world_.now());
+            inputs_->failed(plan.id, invalid_request("prompt", "is invalid"), world_.now());
           else
-            core_.prepared(plan.id, plan.request, world_.now());
+            inputs_->prepared(plan.id, plan.request, world_.now());
           core_.check_integrity();
         });
       }
-      if (message.has_resume()) core_.resume(connection->id, message.resume(), now);
-      if (message.has_cancel()) core_.cancel(message.cancel().request_id(), now);
+      if (message.has_resume()) inputs_->resume(connection->id, message.resume(), now);
+      if (message.has_cancel()) inputs_->cancel(message.cancel().request_id(), now);
       if (message.has_acknowledge())
-        core_.acknowledge(connection->id, message.acknowledge().message(), now);
+        inputs_->acknowledge(connection->id, message.acknowledge().message(), now);
     } catch (const InputError& error) {
       proto::ServerMessage refusal;
       proto::RequestChunk& chunk = *refusal.add_chunks();
       chunk.set_request_id(message.has_submit() ? message.submit().request_id()
                                                 : message.resume().request_id());
       chunk.set_finished(true);
-      chunk.mutable_error()->set_type(api_name(error.kind()));
-      chunk.mutable_error()->set_message(error.what());
-      to_client(connection->id, refusal);
+      *chunk.mutable_error() = to_proto(error);
+      send_to_client(connection->id, refusal);
     }
   }
   void to_client(ClientId id, proto::ServerMessage message) override {
+    if (log_ != nullptr) log_->said.to_client(id, message);
+    send_to_client(id, std::move(message));
+  }
+  void send_to_client(ClientId id, proto::ServerMessage message) {
     SIM_CHECK(connected_.count(id) > 0, "a message to a client that is gone");
     const Client& client = connections_.at(id);
     world_.send(client.connection->to_client, [=, message = std::move(message)] {
@@ -174,6 +188,7 @@ class SimulatedCluster : public EngineOutbox,
   }
   void to_preparer(proto::SubmitRequest) override { SIM_CHECK(false, "there is no sound here"); }
   void to_scheduler(int r, proto::SchedulerCommand command) override {
+    if (log_ != nullptr) log_->said.to_scheduler(r, command);
     world_.send(at(r).from_engine,
                 [this, r, command = std::move(command)] { scheduler_command(r, command); });
   }
@@ -187,9 +202,9 @@ class SimulatedCluster : public EngineOutbox,
     auto output = step ? std::make_shared<proto::StepOutput>(*step) : nullptr;
     world_.send(replica.to_engine, [this, event = std::move(event), output] {
       if (output)
-        core_.replica_step(event, *output, world_.now());
+        inputs_->replica_step(event, *output, world_.now());
       else
-        core_.replica_event(event, world_.now());
+        inputs_->replica_event(event, world_.now());
       core_.check_integrity();
     });
   }
@@ -329,13 +344,10 @@ class SimulatedCluster : public EngineOutbox,
       proto::SchedulerEvent event;
       event.mutable_down()->set_cause(cause);
       event.mutable_down()->set_crashed(crashed);
-      std::set<std::string> ids;
-      for (std::string& id : replica.loop->in_flight_request_ids()) {
-        ids.insert(id);
-        event.mutable_down()->add_in_flight_request_ids(std::move(id));
-      }
-      if (crashed)
-        for (const std::string& id : ids) ++blamed_[id];
+      const auto in_flight = replica.loop->in_flight_request_ids();
+      for (const std::string& id : in_flight) event.mutable_down()->add_in_flight_request_ids(id);
+      const std::set<std::string> ids(in_flight.begin(), in_flight.end());
+      for (const std::string& id : ids) blamed_[id] += crashed;
       replica.loop.reset();
       tell_engine(r, std::move(event));
     });
@@ -346,13 +358,13 @@ class SimulatedCluster : public EngineOutbox,
     given_up_ = true;
     SIM_LOG(world_, "given up: " + reason);
     world_.after(0.001, [this, reason] {
-      core_.give_up(reason, world_.now());
+      inputs_->give_up(reason, world_.now());
       core_.check_integrity();
     });
   }
 
   void tick() {
-    core_.tick(world_.now());
+    inputs_->tick(world_.now());
     core_.check_integrity();
     for (int r = 0; r < num_replicas(); ++r) {
       Replica& replica = at(r);
@@ -371,6 +383,9 @@ class SimulatedCluster : public EngineOutbox,
   ClusterTraits traits_;
   FakeTokenizer tokenizer_;
   EngineCore core_;
+  EngineInputs* inputs_ = &core_;
+  EngineLog* log_ = nullptr;
+  std::optional<EngineJournal> journal_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::unordered_map<uint64_t, const Plan*> plans_;  // by the request's seed
   std::unordered_map<std::string, int> poison_;

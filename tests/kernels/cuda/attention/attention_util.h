@@ -212,8 +212,8 @@ class AttentionRun {
   std::vector<int32_t> page_indices_;
 };
 
-// What the result's type, and tiles' weights in it, leave of the reference's value. In f32, scores of
-// 256 channels in another order of sums differ by a few 1e-6, and weights by as much of themselves.
+// What the result's type, and tiles' weights in it, leave of the reference's value. In f32, scores
+// of 256 channels differ by a few 1e-6 in another order of sums, and weights by as much.
 inline ::testing::AssertionResult close(const Tensor& got, const Tensor& want, DType dtype,
                                         bool tiles) {
   if (dtype == DType::kF32) return near(got, want, 1e-5, 1e-5);
