@@ -43,6 +43,12 @@ struct KvCache {
   std::vector<KvPages> layers;
 };
 
+// A side's state between two of its layers, [T, d_model], which a rank of a pipeline hands to the
+// next one: `sum`, and what is still to be added to it, or nothing.
+struct StageState {
+  Tensor sum, update = {};
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -64,6 +70,17 @@ class Model {
   // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last
   // hidden states [T, d_model].
   virtual Tensor decode(const StepTensors& in, KvCache& cache) = 0;
+  // On a rank with a part of a side's layers (Build) they stand for encode() and decode(). `state`
+  // is the result of the rank before, nothing on the rank with the first layer. On the rank with
+  // the last layer the result's `sum` is the last hidden states; its `update` is empty.
+  virtual StageState encode_stage(const StepTensors&, StageState) {
+    TANDEM_CHECK(false, "the model has no stages");
+    return {};
+  }
+  virtual StageState decode_stage(const StepTensors&, StageState, KvCache&) {
+    TANDEM_CHECK(false, "the model has no stages");
+    return {};
+  }
   // Logits [rows, vocab_size] of decoder hidden states [rows, d_model], gathered on all ranks.
   virtual Tensor compute_logits(const Tensor& hidden) = 0;
   // Whether the best of that many rows comes without logits, and the call for it (ParallelLMHead).

@@ -17,14 +17,15 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Weights model = root / "model", encoder = model / "encoder", decoder = model / "decoder";
   const TokenTables tables(root, model, c);
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
+  TokenEmbeddings tokens(tables, b, c);
   const auto embeddings = [&](const Weights& w, const VocabParallelEmbedding& tokens) {
     return Embeddings(tokens,
                       Positions::learned(w, b, c.max_position_embeddings, c.d_model, /*offset=*/2),
                       Norm(w / "layernorm_embedding", b, c.d_model));
   };
-  Seq2Seq::Parts parts{embeddings(encoder, encoder_tokens), embeddings(decoder, decoder_tokens),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
+  Seq2Seq::Parts parts{[&] { return embeddings(encoder, tokens.encoder()); },
+                       [&] { return embeddings(decoder, tokens.decoder()); },
+                       [&] { return ParallelLMHead(tables.head, final_logits_bias(root, c), b); }};
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder,
                                    encoder_side(c, NormPlace::kPost), decoder,
                                    decoder_side(c, NormPlace::kPost));

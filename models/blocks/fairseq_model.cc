@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "models/task.h"
+
 namespace tandem {
 namespace {
 
@@ -22,9 +24,10 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
                                           : "encoder.layers.0.self_attn_layer_norm.weight";
   const Weights model = scope_of(root, shape.model, norm, {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
-  std::optional<OutputHead> output_head = find_output_head(root, b, c);
+  const TaskSet tasks = tasks_of(c);
+  const bool has_output_head = tasks.has(Task::kClassify) || tasks.has(Task::kAnswer);
   ModelConfig tied = c;  // such a class has no lm_head, whatever the key says
-  if (output_head) tied.tie_word_embeddings = true;
+  if (has_output_head) tied.tie_word_embeddings = true;
   const TokenTables tables(root, model, tied, shape.tables);
   const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
                               const auto& positions) {
@@ -32,16 +35,16 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
     if (shape.embedding_norm) behind.emplace(side / "layernorm_embedding", b, c.d_model);
     return Embeddings(tokens, positions(side), std::move(behind));
   };
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  Seq2Seq::Parts parts{
-      embeddings(encoder, encoder_tokens, shape.positions),
-      embeddings(decoder, decoder_tokens,
-                 shape.decoder_positions ? shape.decoder_positions : shape.positions),
-      {}};
-  if (output_head)
-    parts.output_head = std::move(output_head);
+  TokenEmbeddings tokens(tables, b, c);
+  const auto& decoder_positions =
+      shape.decoder_positions ? shape.decoder_positions : shape.positions;
+  Seq2Seq::Parts parts{[&] { return embeddings(encoder, tokens.encoder(), shape.positions); },
+                       [&] { return embeddings(decoder, tokens.decoder(), decoder_positions); },
+                       {}};
+  if (has_output_head)
+    parts.output_head = [&] { return find_output_head(root, b, c); };
   else
-    parts.head.emplace(tables.head, final_logits_bias(root, c), b);
+    parts.head = [&] { return ParallelLMHead(tables.head, final_logits_bias(root, c), b); };
   // Old checkpoints carry the layout's version beside the weights.
   for (const Weights& side : {encoder, decoder}) side.find_any("version");
   SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);

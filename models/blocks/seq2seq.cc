@@ -1,5 +1,6 @@
 #include "models/blocks/seq2seq.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -8,19 +9,24 @@
 namespace tandem {
 namespace {
 
-std::optional<Norm> norm_of(const Weights& w, const Build& b, const SideOptions& o) {
-  if (o.final_norm.empty()) return std::nullopt;
+std::optional<Norm> norm_of(const Weights& w, const Build& b, const SideOptions& o,
+                            const LayerRange& range) {
+  if (o.final_norm.empty() || !range.has_last(o.num_layers)) return std::nullopt;
   return Norm(w / o.final_norm, b, o.layer.d_model, o.layer.eps, o.layer.norm_kind);
 }
 
 template <class Layer>
-void build_layers(const Weights& w, const Build& b, const SideOptions& o,
-                  std::vector<Layer>& layers) {
-  for (int i = 0; i < o.num_layers; ++i) {
+std::vector<Layer> layers_of(const Weights& w, const Build& b, const SideOptions& o,
+                             const LayerRange& range) {
+  std::vector<Layer> layers;
+  for (int i = range.begin; i < std::min(range.end, o.num_layers); ++i) {
     LayerOptions options = o.layer;
     if (o.of_layer) o.of_layer(i, options);
     layers.emplace_back(w / o.layers / i, b, options);
   }
+  // Those of other ranks are no tensors that nobody reads.
+  if (!range.has_all(o.num_layers)) w.skip();
+  return layers;
 }
 
 Heads heads_of(const Build& b, const SideOptions& o) {
@@ -36,6 +42,12 @@ std::vector<Tensor> resident(const Build& b, const std::vector<Tensor>& tables) 
 
 Tensor finished(const std::optional<Norm>& norm, const Residual& state) {
   return norm ? normed(*norm, state) : state.made();  // pre-norm models have a norm at the end
+}
+
+// The next rank does not know the norm that a post-norm layer leaves to its reader.
+StageState handed_on(Residual state) {
+  if (state.norm != nullptr) return {state.made()};
+  return {std::move(state.sum), std::move(state.update)};
 }
 
 }  // namespace
@@ -71,11 +83,25 @@ float embedding_scale(const ModelConfig& c) {
   return c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
 }
 
-TokenEmbeddings token_embeddings(const TokenTables& tables, const Build& b, const ModelConfig& c) {
-  const float scale = embedding_scale(c);
-  const VocabParallelEmbedding encoder(tables.encoder, b, scale);
-  if (tables.decoder.data == tables.encoder.data) return {encoder, encoder};
-  return {encoder, VocabParallelEmbedding(tables.decoder, b, scale)};
+TokenEmbeddings::TokenEmbeddings(const HostTensor& encoder, const HostTensor& decoder,
+                                 const Build& b, float encoder_scale, float decoder_scale)
+    : encoder_table_(encoder),
+      decoder_table_(decoder),
+      build_(b),
+      encoder_scale_(encoder_scale),
+      decoder_scale_(decoder_scale) {}
+
+const VocabParallelEmbedding& TokenEmbeddings::made(Made& own, const Made& other,
+                                                    const HostTensor& table, float scale) {
+  const bool one_table = encoder_table_.data == decoder_table_.data;
+  if (own) return *own;
+  return one_table && other ? own.emplace(*other) : own.emplace(table, build_, scale);
+}
+const VocabParallelEmbedding& TokenEmbeddings::encoder() {
+  return made(encoder_, decoder_, encoder_table_, encoder_scale_);
+}
+const VocabParallelEmbedding& TokenEmbeddings::decoder() {
+  return made(decoder_, encoder_, decoder_table_, decoder_scale_);
 }
 
 Tensor final_logits_bias(const Weights& root, const ModelConfig& c) {
@@ -88,18 +114,30 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
                  const SideOptions& decoder_side)
     : config_(config),
       build_(build),
-      parts_(std::move(parts)),
+      num_encoder_layers_(encoder_side.num_layers),
+      num_decoder_layers_(decoder_side.num_layers),
       encoder_heads_(heads_of(build, encoder_side)),
       decoder_heads_(heads_of(build, decoder_side)),
-      encoder_norm_(norm_of(encoder, build, encoder_side)),
-      decoder_norm_(norm_of(decoder, build, decoder_side)),
+      encoder_norm_(norm_of(encoder, build, encoder_side, build.encoder_layers)),
+      decoder_norm_(norm_of(decoder, build, decoder_side, build.decoder_layers)),
       encoder_frequencies_(resident(build, encoder_side.frequencies)),
       decoder_frequencies_(resident(build, decoder_side.frequencies)) {
-  if (build.without_encoder)
-    encoder.skip();
-  else
-    build_layers(encoder, build.of_many_rows(), encoder_side, encoder_layers_);
-  build_layers(decoder, build, decoder_side, decoder_layers_);
+  const LayerRange &of_encoder = build.encoder_layers, &of_decoder = build.decoder_layers;
+  TANDEM_CHECK(parts.decoder_embeddings != nullptr, "a decoder without embeddings");
+  if (of_encoder.has_first() && parts.encoder_embeddings)
+    encoder_embeddings_.emplace(parts.encoder_embeddings());
+  if (of_encoder.has_first() && parts.frame_positions) frame_positions_ = parts.frame_positions();
+  if (of_decoder.has_first()) decoder_embeddings_.emplace(parts.decoder_embeddings());
+  if ((of_encoder.has_first() || of_decoder.has_first()) && parts.own_row)
+    if (auto row = parts.own_row()) own_row_.emplace(std::move(*row));
+  if (of_decoder.has_last(num_decoder_layers_)) {
+    if (parts.head) head_.emplace(parts.head());
+    if (parts.output_head)
+      if (auto head = parts.output_head()) output_head_.emplace(std::move(*head));
+  }
+  encoder_layers_ =
+      layers_of<EncoderLayer>(encoder, build.of_many_rows(), encoder_side, of_encoder);
+  decoder_layers_ = layers_of<DecoderLayer>(decoder, build, decoder_side, of_decoder);
 }
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {
@@ -113,8 +151,8 @@ StepLayout Seq2Seq::step_layout() const {
 }
 
 Tensor Seq2Seq::embed_source(const StepTensors& in) {
-  TANDEM_CHECK(parts_.encoder_embeddings.has_value(), "the encoder reads no ids");
-  return parts_.encoder_embeddings->forward(in.encoder_input_ids, in.encoder_positions);
+  TANDEM_CHECK(encoder_embeddings_.has_value(), "the encoder reads no ids");
+  return encoder_embeddings_->forward(in.encoder_input_ids, in.encoder_positions);
 }
 
 std::vector<Tensor> Seq2Seq::angles(const std::vector<Tensor>& frequencies,
@@ -128,23 +166,31 @@ std::vector<Tensor> Seq2Seq::angles(const std::vector<Tensor>& frequencies,
 }
 
 Tensor Seq2Seq::encode(const StepTensors& in) {
-  TANDEM_CHECK(!build_.without_encoder, "the encoder was not loaded");
-  if (encoder_frequencies_.empty()) return run_encoder(in);
-  StepTensors turning = in;
-  turning.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
-  return run_encoder(turning);
+  TANDEM_CHECK(build_.encoder_layers.has_all(num_encoder_layers_),
+               "not all of the encoder is here");
+  return encode_stage(in, {}).sum;
 }
 
-Tensor Seq2Seq::run_encoder(const StepTensors& in) {
+StageState Seq2Seq::encode_stage(const StepTensors& in, StageState state) {
+  StepTensors turning = in;
+  if (!encoder_frequencies_.empty())
+    turning.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
+  Residual x = build_.encoder_layers.has_first()
+                   ? begin_encoder(in)
+                   : Residual{std::move(state.sum), std::move(state.update)};
+  for (const EncoderLayer& layer : encoder_layers_) x = layer.forward(std::move(x), turning);
+  if (!build_.encoder_layers.has_last(num_encoder_layers_)) return handed_on(std::move(x));
+  return {finished(encoder_norm_, x)};
+}
+
+Residual Seq2Seq::begin_encoder(const StepTensors& in) {
   Residual state{embed_source(in)};
-  if (parts_.own_row)
-    state.update = parts_.own_row->forward(in.encoder_input_ids, in.encoder_positions);
-  if (const Tensor& table = parts_.frame_positions.table(); !table.empty()) {
+  if (own_row_) state.update = own_row_->forward(in.encoder_input_ids, in.encoder_positions);
+  if (const Tensor& table = frame_positions_.table(); !table.empty()) {
     state.update = build_.ctx.make({in.encoder_positions.dim(0), table.dim(1)});
     ops::embedding(build_.ctx, {in.encoder_positions, {}, table, {}, 1.0f, 0, 0, state.update});
   }
-  for (const EncoderLayer& layer : encoder_layers_) state = layer.forward(std::move(state), in);
-  return finished(encoder_norm_, state);
+  return state;
 }
 
 void Seq2Seq::write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) {
@@ -153,23 +199,32 @@ void Seq2Seq::write_cross_kv(const StepTensors& in, const Tensor& encoder_states
 }
 
 Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {
-  if (decoder_frequencies_.empty()) return run_decoder(in, cache);
+  TANDEM_CHECK(build_.decoder_layers.has_all(num_decoder_layers_),
+               "not all of the decoder is here");
+  return decode_stage(in, {}, cache).sum;
+}
+
+StageState Seq2Seq::decode_stage(const StepTensors& in, StageState state, KvCache& cache) {
   StepTensors turning = in;
-  turning.angles = angles(decoder_frequencies_, in.positions);
-  return run_decoder(turning, cache);
+  if (!decoder_frequencies_.empty()) turning.angles = angles(decoder_frequencies_, in.positions);
+  Residual x = build_.decoder_layers.has_first()
+                   ? begin_decoder(in)
+                   : Residual{std::move(state.sum), std::move(state.update)};
+  for (size_t i = 0; i < decoder_layers_.size(); ++i)
+    x = decoder_layers_[i].forward(std::move(x), turning, cache.layers[i]);
+  if (!build_.decoder_layers.has_last(num_decoder_layers_)) return handed_on(std::move(x));
+  return {finished(decoder_norm_, x)};
+}
+
+Residual Seq2Seq::begin_decoder(const StepTensors& in) {
+  Residual state{decoder_embeddings_->forward(in.input_ids, in.positions)};
+  if (own_row_) state.update = own_row_->forward(in.input_ids, in.positions);
+  return state;
 }
 
 Tensor Seq2Seq::run_output_head(const Tensor& hidden) {
-  TANDEM_CHECK(parts_.output_head.has_value(), "the model has no head of labels or spans");
-  return parts_.output_head->forward(hidden);
-}
-
-Tensor Seq2Seq::run_decoder(const StepTensors& in, KvCache& cache) {
-  Residual state{parts_.decoder_embeddings.forward(in.input_ids, in.positions)};
-  if (parts_.own_row) state.update = parts_.own_row->forward(in.input_ids, in.positions);
-  for (size_t i = 0; i < decoder_layers_.size(); ++i)
-    state = decoder_layers_[i].forward(std::move(state), in, cache.layers[i]);
-  return finished(decoder_norm_, state);
+  TANDEM_CHECK(output_head_.has_value(), "the model has no head of labels or spans");
+  return output_head_->forward(hidden);
 }
 
 }  // namespace tandem

@@ -35,29 +35,49 @@ SideOptions decoder_side(const ModelConfig& c, NormPlace norms);
 Weights scope_of(const Weights& root, const char* inner, const char* tensor, const Shape& shape);
 // The factor of embeddings: sqrt(d_model) if the configuration says so, else 1.
 float embedding_scale(const ModelConfig& c);
-// The embeddings of both sides, scaled if the configuration says so. Usually they are one table,
-// which is then kept once, also converted to f32.
-struct TokenEmbeddings {
-  VocabParallelEmbedding encoder, decoder;
+// The embeddings of both sides, each made when it is asked for. Usually they are one table, which
+// is then kept once, also converted to f32.
+class TokenEmbeddings {
+ public:
+  // Scaled if the configuration says so.
+  TokenEmbeddings(const TokenTables& tables, const Build& b, const ModelConfig& c)
+      : TokenEmbeddings(tables.encoder, tables.decoder, b, embedding_scale(c), embedding_scale(c)) {
+  }
+  // Two tables may have two scales.
+  TokenEmbeddings(const HostTensor& encoder, const HostTensor& decoder, const Build& b,
+                  float encoder_scale, float decoder_scale);
+  const VocabParallelEmbedding& encoder();
+  const VocabParallelEmbedding& decoder();
+
+ private:
+  using Made = std::optional<VocabParallelEmbedding>;
+  const VocabParallelEmbedding& made(Made& own, const Made& other, const HostTensor& table,
+                                     float scale);
+
+  HostTensor encoder_table_, decoder_table_;
+  Build build_;
+  float encoder_scale_, decoder_scale_;
+  Made encoder_, decoder_;
 };
-TokenEmbeddings token_embeddings(const TokenTables& tables, const Build& b, const ModelConfig& c);
 // final_logits_bias [1, vocab_size] of the root; empty where there is none.
 Tensor final_logits_bias(const Weights& root, const ModelConfig& c);
 
 class Seq2Seq : public Model {
  public:
+  // What stands before and behind the layers. Each part is made within the constructor, on the
+  // ranks that have the layer beside it. An empty function: the model has no such part.
   struct Parts {
-    std::optional<Embeddings> encoder_embeddings;  // none: embed_source() is the family's own
-    Embeddings decoder_embeddings;
-    std::optional<ParallelLMHead> head;  // none: of a class without a language model's head
+    std::function<Embeddings()> encoder_embeddings;  // empty: embed_source() is the family's own
+    std::function<Embeddings()> decoder_embeddings;
+    std::function<ParallelLMHead()> head;  // empty: a class without a language model's head
     // Of both sides; of models that do not begin with a post-norm.
-    std::optional<OwnRow> own_row = {};
+    std::function<std::optional<OwnRow>()> own_row = {};
     // For frames: added to the result of embed_source(). Only for models that do not begin with a
     // post-norm.
-    Positions frame_positions = Positions::none();
-    std::optional<OutputHead> output_head = {};
+    std::function<Positions()> frame_positions = {};
+    std::function<std::optional<OutputHead>()> output_head = {};
   };
-  // Loads the layers of both sides, of each scope.
+  // Loads this rank's layers of both sides (Build), of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
           const SideOptions& encoder_side, const Weights& decoder, const SideOptions& decoder_side);
 
@@ -67,38 +87,45 @@ class Seq2Seq : public Model {
   Tensor encode(const StepTensors& in) override;
   void write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) override;
   Tensor decode(const StepTensors& in, KvCache& cache) override;
+  StageState encode_stage(const StepTensors& in, StageState state) override;
+  StageState decode_stage(const StepTensors& in, StageState state, KvCache& cache) override;
   Tensor compute_logits(const Tensor& hidden) override { return head().forward(hidden); }
-  bool takes_best(int64_t rows) const override {
-    return parts_.head && parts_.head->takes_best(rows);
-  }
+  bool takes_best(int64_t rows) const override { return head_ && head_->takes_best(rows); }
   void take_best(const Tensor& hidden, const ops::LinearBestArgs& args) override {
     head().take_best(hidden, args);
   }
   Tensor compute_logits_shard(const Tensor& hidden) override {
     return head().forward_shard(hidden);
   }
-  bool has_language_head() const override { return parts_.head.has_value(); }
-  bool has_output_head() const override { return parts_.output_head.has_value(); }
+  bool has_language_head() const override { return head_.has_value(); }
+  bool has_output_head() const override { return output_head_.has_value(); }
   Tensor run_output_head(const Tensor& hidden) override;
 
  protected:
   // The input of the encoder's first layer, [encoder tokens, d_model]: by default the embeddings of
   // ids. A family that reads frames makes rows of them (in.encoder_frames, in.frame_start_loc).
+  // Called on ranks that have that layer (Build::encoder_layers).
   virtual Tensor embed_source(const StepTensors& in);
 
  private:
   const ParallelLMHead& head() const {
-    TANDEM_CHECK(parts_.head.has_value(), "the model has no language model's head");
-    return *parts_.head;
+    TANDEM_CHECK(head_.has_value(), "the model has no language model's head");
+    return *head_;
   }
-  Tensor run_encoder(const StepTensors& in);
-  Tensor run_decoder(const StepTensors& in, KvCache& cache);
+  // The states before a side's first layer.
+  Residual begin_encoder(const StepTensors& in);
+  Residual begin_decoder(const StepTensors& in);
   // The angles of each table at these positions.
   std::vector<Tensor> angles(const std::vector<Tensor>& frequencies, const Tensor& positions);
 
   ModelConfig config_;
   Build build_;
-  Parts parts_;
+  int num_encoder_layers_, num_decoder_layers_;  // of the model
+  std::optional<Embeddings> encoder_embeddings_, decoder_embeddings_;
+  std::optional<OwnRow> own_row_;
+  Positions frame_positions_ = Positions::none();
+  std::optional<ParallelLMHead> head_;
+  std::optional<OutputHead> output_head_;
   Heads encoder_heads_, decoder_heads_;
   std::vector<EncoderLayer> encoder_layers_;
   std::vector<DecoderLayer> decoder_layers_;

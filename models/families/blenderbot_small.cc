@@ -15,13 +15,16 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
     return Positions::learned(w, b, c.max_position_embeddings, c.d_model, /*offset=*/0);
   };
   const float scale = embedding_scale(c);
-  // HuggingFace scales the encoder's embeddings only.
-  const HostTensor normed = normed_rows(tables.decoder, decoder / "layernorm_embedding");
   Seq2Seq::Parts parts{
-      Embeddings(VocabParallelEmbedding(tables.encoder, b, scale), positions(encoder),
-                 Norm(encoder / "layernorm_embedding", b, c.d_model)),
-      Embeddings(VocabParallelEmbedding(normed, b, /*scale=*/1.0f), positions(decoder)),
-      ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
+      [&] {
+        return Embeddings(VocabParallelEmbedding(tables.encoder, b, scale), positions(encoder),
+                          Norm(encoder / "layernorm_embedding", b, c.d_model));
+      },
+      [&] {  // HuggingFace scales the encoder's embeddings only
+        const HostTensor normed = normed_rows(tables.decoder, decoder / "layernorm_embedding");
+        return Embeddings(VocabParallelEmbedding(normed, b, /*scale=*/1.0f), positions(decoder));
+      },
+      [&] { return ParallelLMHead(tables.head, final_logits_bias(root, c), b); }};
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder,
                                    encoder_side(c, NormPlace::kPost), decoder,
                                    decoder_side(c, NormPlace::kPost));

@@ -68,27 +68,35 @@ class Moonshine final : public Seq2Seq {
  public:
   Moonshine(const ModelConfig& c, const Build& b, Parts parts, const Weights& encoder,
             const SideOptions& of_encoder, const Weights& decoder, const SideOptions& of_decoder)
-      : Seq2Seq(c, b, std::move(parts), encoder, of_encoder, decoder, of_decoder),
-        first_(encoder / "conv1", b, shape_of(kSteps[0], c.d_model), Activation::kTanh,
-               Bias::kNone),
-        norm_(encoder / "groupnorm", b, c.d_model, 1e-5f),
-        second_(encoder / "conv2", b, shape_of(kSteps[1], c.d_model), Activation::kGelu),
-        third_(encoder / "conv3", b, shape_of(kSteps[2], c.d_model), Activation::kGelu) {}
+      : Seq2Seq(c, b, std::move(parts), encoder, of_encoder, decoder, of_decoder) {
+    if (b.encoder_layers.has_first()) stem_.emplace(encoder, b, c.d_model);
+  }
 
  protected:
   Tensor embed_source(const StepTensors& in) override {
-    const Convolution::Rows first = first_.rows_behind(in.frame_start_loc);
-    const Convolution::Rows second = second_.rows_behind(first.starts);
-    Tensor rows = first_.forward(in.encoder_frames, in.frame_start_loc, first.starts, first.count);
-    norm_.norm(rows, first.starts);
-    rows = second_.forward(rows, first.starts, second.starts, second.count);
-    return third_.forward(rows, second.starts, in.encoder_start_loc, in.encoder_positions.dim(0));
+    const auto& [first_step, norm, second_step, third_step] = *stem_;
+    const Convolution::Rows first = first_step.rows_behind(in.frame_start_loc);
+    const Convolution::Rows second = second_step.rows_behind(first.starts);
+    Tensor rows =
+        first_step.forward(in.encoder_frames, in.frame_start_loc, first.starts, first.count);
+    norm.norm(rows, first.starts);
+    rows = second_step.forward(rows, first.starts, second.starts, second.count);
+    return third_step.forward(rows, second.starts, in.encoder_start_loc,
+                              in.encoder_positions.dim(0));
   }
 
  private:
-  Convolution first_;
-  SequenceNorm norm_;
-  Convolution second_, third_;
+  struct Stem {
+    Stem(const Weights& w, const Build& b, int width)
+        : first(w / "conv1", b, shape_of(kSteps[0], width), Activation::kTanh, Bias::kNone),
+          norm(w / "groupnorm", b, width, 1e-5f),
+          second(w / "conv2", b, shape_of(kSteps[1], width), Activation::kGelu),
+          third(w / "conv3", b, shape_of(kSteps[2], width), Activation::kGelu) {}
+    Convolution first;
+    SequenceNorm norm;
+    Convolution second, third;
+  };
+  std::optional<Stem> stem_;
 };
 
 // The decoder's fc1 has both halves of a gated layer, the values first: under two names.
@@ -166,9 +174,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   SplitGates gates(decoder, c);
   return std::make_unique<Moonshine>(
       c, b,
-      Seq2Seq::Parts{std::nullopt,
-                     Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()),
-                     ParallelLMHead(head, {}, b)},
+      Seq2Seq::Parts{
+          {},
+          [&] { return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()); },
+          [&] { return ParallelLMHead(head, {}, b); }},
       model / "encoder", encoder_options(c), Weights(gates, decoder.scope()), decoder_options(c));
 }
 

@@ -140,16 +140,14 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   ModelConfig tied = c;  // without a head in the file the embeddings are it, whatever the key says
   tied.tie_word_embeddings = true;
   const TokenTables tables(root, root, tied, TokenTables::Order::kEncoderDecoderHead);
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  Seq2Seq::Parts parts{Embeddings(encoder_tokens, Positions::none()),
-                       Embeddings(decoder_tokens, Positions::none()),
+  TokenEmbeddings tokens(tables, b, c);
+  Seq2Seq::Parts parts{[&] { return Embeddings(tokens.encoder(), Positions::none()); },
+                       [&] { return Embeddings(tokens.decoder(), Positions::none()); },
                        {}};
-  parts.output_head = find_output_head(root, b, c);
-  if (tasks_of_class(c).has(Task::kGenerate)) {
-    const auto width = static_cast<float>(c.d_model);
-    parts.head.emplace(tables.head, Tensor(), b,
-                       extras.scaled_logits ? 1.0f / std::sqrt(width) : 1.0f);
-  }
+  parts.output_head = [&] { return find_output_head(root, b, c); };
+  const float scale = extras.scaled_logits ? 1.0f / std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
+  if (tasks_of_class(c).has(Task::kGenerate))
+    parts.head = [&] { return ParallelLMHead(tables.head, Tensor(), b, scale); };
   SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
   set_layers(of_encoder, kEncoderNames, "layer.1.DenseReluDense.wi_0", extras);
   const bool of_each = c.model_type == "umt5";  // else all layers have the first one's

@@ -173,17 +173,17 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const Weights encoder = scope_of(whole_encoder, "text_model", "norm.weight", {c.d_model});
   const Tables tables(root, encoder, decoder, c, extras);
   const float scale = embedding_scale(c);
-  const VocabParallelEmbedding encoder_tokens(tables.encoder, b, scale);
   ModelConfig of_decoder = c;
   of_decoder.d_model = extras.decoder.d_model;
-  const auto decoder_tokens =
-      tables.decoder.data == tables.encoder.data
-          ? encoder_tokens
-          : VocabParallelEmbedding(tables.decoder, b, embedding_scale(of_decoder));
+  TokenEmbeddings tokens(tables.encoder, tables.decoder, b, scale, embedding_scale(of_decoder));
   Seq2Seq::Parts parts{
-      Embeddings(encoder_tokens, Positions::none()), Embeddings(decoder_tokens, Positions::none()),
-      ParallelLMHead(tables.head, {}, b, 1.0f, extras.decoder.logit_soft_cap),
-      first ? std::nullopt : image_end_row(encoder, decoder, extras.image_end, tables, scale, b)};
+      [&] { return Embeddings(tokens.encoder(), Positions::none()); },
+      [&] { return Embeddings(tokens.decoder(), Positions::none()); },
+      [&] { return ParallelLMHead(tables.head, {}, b, 1.0f, extras.decoder.logit_soft_cap); }};
+  if (!first)
+    parts.own_row = [&] {
+      return image_end_row(encoder, decoder, extras.image_end, tables, scale, b);
+    };
   for (const char* of_images : {"vision_tower", "multi_modal_projector"})
     if (!first) (whole_encoder / of_images).skip();
   const SideOptions encoder_side =

@@ -174,12 +174,13 @@ class VisionModel final : public Seq2Seq {
               const Weights& root, const Weights& decoder, const SideOptions& decoder_side)
       : Seq2Seq(c, b, std::move(parts), root / "encoder",
                 encoder_options(sides.encoder, root / "encoder"), decoder, decoder_side),
-        patches_(sides.encoder.distilled
-                     ? PatchEmbeddings(root / "encoder" / "embeddings", b, c.d_model,
-                                       sides.encoder.patches, {"cls_token", "distillation_token"})
-                     : PatchEmbeddings(root / "encoder" / "embeddings", b, c.d_model,
-                                       sides.encoder.patches, {"cls_token"})),
         part_(shard_range(c.d_model, b.comm.rank(), b.comm.size())) {
+    const Weights embeddings = root / "encoder" / "embeddings";
+    const Encoder& e = sides.encoder;
+    using Names = std::initializer_list<const char*>;
+    if (b.encoder_layers.has_first())
+      patches_.emplace(embeddings, b, c.d_model, e.patches,
+                       e.distilled ? Names{"cls_token", "distillation_token"} : Names{"cls_token"});
     if (!sides.decoder.own_width)
       projection_.emplace(root / "enc_to_dec_proj", b.of_many_rows(), c.d_model,
                           sides.decoder.d_model, part_);
@@ -192,11 +193,11 @@ class VisionModel final : public Seq2Seq {
 
  protected:
   Tensor embed_source(const StepTensors& in) override {
-    return patches_.forward(in.encoder_frames, in.encoder_positions);
+    return patches_->forward(in.encoder_frames, in.encoder_positions);
   }
 
  private:
-  PatchEmbeddings patches_;
+  std::optional<PatchEmbeddings> patches_;
   Range part_;
   std::optional<RowParallelLinear> projection_;
 };
@@ -218,8 +219,9 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   if (d.own_width) side.layer.cross_attention.kv_width = sides.encoder.d_model;
   return std::make_unique<VisionModel>(
       c, b, sides,
-      Seq2Seq::Parts{std::nullopt, decoder_embeddings(d, *table, decoder, b),
-                     ParallelLMHead(*head, {}, b)},
+      Seq2Seq::Parts{{},
+                     [&] { return decoder_embeddings(d, *table, decoder, b); },
+                     [&] { return ParallelLMHead(*head, {}, b); }},
       root, decoder, side);
 }
 

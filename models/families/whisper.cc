@@ -31,22 +31,26 @@ class Whisper final : public Seq2Seq {
  public:
   Whisper(const ModelConfig& c, const Build& b, Parts parts, const Weights& encoder,
           const SideOptions& of_encoder, const Weights& decoder, const SideOptions& of_decoder)
-      : Seq2Seq(c, b, std::move(parts), encoder, of_encoder, decoder, of_decoder),
-        first_(encoder / "conv1", b, {sizes_of(c).mel_bins, c.d_model, kWidth, 1, kPadding},
-               Activation::kGelu),
-        second_(encoder / "conv2", b, {c.d_model, c.d_model, kWidth, kStride, kPadding},
-                Activation::kGelu) {}
+      : Seq2Seq(c, b, std::move(parts), encoder, of_encoder, decoder, of_decoder) {
+    if (!b.encoder_layers.has_first()) return;
+    first_.emplace(encoder / "conv1", b,
+                   ConvolutionShape{sizes_of(c).mel_bins, c.d_model, kWidth, 1, kPadding},
+                   Activation::kGelu);
+    second_.emplace(encoder / "conv2", b,
+                    ConvolutionShape{c.d_model, c.d_model, kWidth, kStride, kPadding},
+                    Activation::kGelu);
+  }
 
  protected:
   Tensor embed_source(const StepTensors& in) override {
-    const Tensor rows = first_.forward(in.encoder_frames, in.frame_start_loc, in.frame_start_loc,
-                                       in.encoder_frames.dim(0));
-    return second_.forward(rows, in.frame_start_loc, in.encoder_start_loc,
-                           in.encoder_positions.dim(0));
+    const Tensor rows = first_->forward(in.encoder_frames, in.frame_start_loc, in.frame_start_loc,
+                                        in.encoder_frames.dim(0));
+    return second_->forward(rows, in.frame_start_loc, in.encoder_start_loc,
+                            in.encoder_positions.dim(0));
   }
 
  private:
-  Convolution first_, second_;
+  std::optional<Convolution> first_, second_;
 };
 
 SideOptions side_of(SideOptions side) {
@@ -67,12 +71,15 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const std::optional<HostTensor> head =
       c.tie_word_embeddings ? own.find("weight", shape) : own.get("weight", shape);
   Seq2Seq::Parts parts{
-      std::nullopt,
-      Embeddings(VocabParallelEmbedding(tables.decoder, b, 1.0f),
-                 Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 0)),
-      ParallelLMHead(head.value_or(tables.head), Tensor(), b)};
-  parts.frame_positions =
-      Positions::learned(encoder, b, sizes_of(c).source_positions, c.d_model, 0);
+      {},
+      [&] {
+        return Embeddings(VocabParallelEmbedding(tables.decoder, b, 1.0f),
+                          Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 0));
+      },
+      [&] { return ParallelLMHead(head.value_or(tables.head), Tensor(), b); }};
+  parts.frame_positions = [&] {
+    return Positions::learned(encoder, b, sizes_of(c).source_positions, c.d_model, 0);
+  };
   return std::make_unique<Whisper>(c, b, std::move(parts), encoder,
                                    side_of(encoder_side(c, NormPlace::kPre)), decoder,
                                    side_of(decoder_side(c, NormPlace::kPre)));

@@ -1,6 +1,7 @@
 // The context in which layers are built.
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "kernels/core/context.h"
@@ -8,6 +9,19 @@
 #include "parallel/communicators/communicator.h"
 
 namespace tandem {
+
+// Layers [begin, end) of a side of a model. A rank with the first one also has the side's
+// embeddings; with the last one, its final norm and its heads.
+struct LayerRange {
+  int begin = 0, end = std::numeric_limits<int>::max();  // all of them
+
+  static constexpr LayerRange none() { return {0, 0}; }
+  bool operator==(const LayerRange&) const = default;
+  bool empty() const { return begin >= end; }
+  bool has_first() const { return begin == 0 && !empty(); }
+  bool has_last(int of_layers) const { return end >= of_layers && !empty(); }
+  bool has_all(int of_layers) const { return has_first() && has_last(of_layers); }
+};
 
 // The needs of building a layer besides its weights. Everything it refers to outlives it.
 struct Build {
@@ -19,7 +33,9 @@ struct Build {
   // The type of 8-bit keys and values: i8 on the CPU, f8 on CUDA. Absent: by `dtype`
   // (models/model.h).
   std::optional<DType> kv_cache_dtype = {};
-  bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
+  // The layers to load: a rank of a pipeline has some of them. No encoder at all: another model's
+  // stands for it.
+  LayerRange encoder_layers = {}, decoder_layers = {};
 
   // For the layers of an encoder: int8 in place of int4, because only few rows gain by smaller
   // weights.

@@ -105,15 +105,16 @@ LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of
   check_draft_model(model, config);
   if (tokenizers) check_draft_tokenizer(model.directory, draft);
   Checkpoint checkpoint = Checkpoint::open(draft);
-  build.without_encoder = have_same_encoder(model, of_model, config, checkpoint);
+  const bool same_encoder = have_same_encoder(model, of_model, config, checkpoint);
+  if (same_encoder) build.encoder_layers = LayerRange::none();
   of_model.drop_pages();
   if (build.comm.rank() == 0)
     spdlog::info("drafts by {}{}", draft.string(),
-                 build.without_encoder ? ", which shares the encoder" : "");
+                 same_encoder ? ", which shares the encoder" : "");
   auto loaded = load_model(config, checkpoint, build);
   if (build.comm.rank() == 0)
     for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
-  return {std::move(loaded), build.without_encoder, rows_of_a_step(build.dtype, cpu_isa())};
+  return {std::move(loaded), same_encoder, rows_of_a_step(build.dtype, cpu_isa())};
 }
 
 }  // namespace tandem

@@ -67,11 +67,13 @@ inline std::unique_ptr<Model> make_frames_model(const ModelConfig& c, const Weig
   const Weights model = root / "model", encoder = model / "encoder", decoder = model / "decoder";
   const TokenTables tables(root, model, c);
   Seq2Seq::Parts parts{
-      std::nullopt,
-      Embeddings(VocabParallelEmbedding(tables.decoder, b, 1),
-                 Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 2),
-                 Norm(decoder / "layernorm_embedding", b, c.d_model)),
-      ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
+      {},
+      [&] {
+        return Embeddings(VocabParallelEmbedding(tables.decoder, b, 1),
+                          Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 2),
+                          Norm(decoder / "layernorm_embedding", b, c.d_model));
+      },
+      [&] { return ParallelLMHead(tables.head, final_logits_bias(root, c), b); }};
   return std::make_unique<FramesModel>(c, b, std::move(parts), encoder, decoder, tables.encoder);
 }
 
