@@ -1,10 +1,12 @@
 // T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration, T5ForSequenceClassification,
-// T5EncoderModel), mT5, UMT5, ByT5: RMS norms
+// T5EncoderModel), mT5, UMT5, ByT5, LongT5 (Guo et al. 2022) with local attention: RMS norms
 // before each part, no biases, relative positions as a bias by distance, scores that are not
 // scaled, heads of a size of their own, feed-forward layers with a gate in the later versions.
+// A token of LongT5's encoder sees `local_radius` tokens on both sides.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,31 +24,45 @@ struct Extras {
   bool gated = false, scaled_logits = false;
   float eps = 1e-6f;
   int num_buckets = 32, max_distance = 128;
+  std::optional<int32_t> local_radius = {};  // of an encoder with windows
 };
+
+bool is_long(const ModelConfig& c) { return c.model_type == "longt5"; }
+// The first T5's defaults, which those of its successors differ from.
+bool has_first_defaults(const ModelConfig& c) { return c.model_type == "t5" || is_long(c); }
+
+std::optional<int32_t> read_local_radius(const ConfigReader& in, const ModelConfig& c) {
+  if (!is_long(c)) return std::nullopt;
+  const char* type = "encoder_attention_type";
+  if (in.find(type) && in.string(type) != "local")
+    in.fail(type, "only \"local\" is supported, found \"" + in.string(type) + "\"");
+  return in.size("local_radius", in.kMaxRows).value_or(127);
+}
 
 Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
   Extras out;
   out.gated = in.find("feed_forward_proj") ? in.string("feed_forward_proj").starts_with("gated-")
-                                           : c.model_type != "t5";
+                                           : !has_first_defaults(c);
   // HuggingFace's mT5 has no such scale, whatever its files say.
   out.scaled_logits =
       c.model_type != "mt5" && in.flag("scale_decoder_outputs", c.tie_word_embeddings);
   out.eps = in.positive("layer_norm_epsilon", 1e-6f);
   out.num_buckets = in.size("relative_attention_num_buckets", in.kMaxRows).value_or(32);
   out.max_distance = in.size("relative_attention_max_distance", in.kMaxRows).value_or(128);
+  out.local_radius = read_local_radius(in, c);
   return out;
 }
 
 Activation read_activation(const ConfigReader& in, const ModelConfig& c) {
   const char* key = "feed_forward_proj";
-  std::string name = in.find(key) ? in.string(key) : c.model_type == "t5" ? "relu" : "gated-gelu";
+  std::string name = in.find(key) ? in.string(key) : has_first_defaults(c) ? "relu" : "gated-gelu";
   if (name == "gated-gelu") return Activation::kGeluTanh;  // HuggingFace's gelu_new
   if (name.starts_with("gated-")) name.erase(0, std::string_view("gated-").size());
   return in.activation_named(key, name);
 }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
-  const bool first = c.model_type == "t5";  // its defaults differ from those of its successors
+  const bool first = has_first_defaults(c);
   const auto size = [&](const char* key, int otherwise, const char* alias = nullptr) {
     return in.size(key, in.kMaxWidth, alias).value_or(otherwise);
   };
@@ -111,7 +127,8 @@ void set_layers(SideOptions& side, LayerOptions::Names names, const char* gated_
 
 void set_position_biases(SideOptions& side, const Weights& w, const Build& b, bool of_each,
                          const RelativeBuckets& buckets) {
-  const char* table = "layer.0.SelfAttention.relative_attention_bias";
+  const std::string table =
+      std::string(side.layer.names.self_attention) + ".relative_attention_bias";
   side.of_layer = [biases = relative_position_biases(w / side.layers, table, b, side.num_layers,
                                                      of_each, side.layer.self_attention.heads,
                                                      buckets)](int i, LayerOptions& layer) {
@@ -149,7 +166,12 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   if (tasks_of_class(c).has(Task::kGenerate))
     parts.head = [&] { return ParallelLMHead(tables.head, Tensor(), b, scale); };
   SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
-  set_layers(of_encoder, kEncoderNames, "layer.1.DenseReluDense.wi_0", extras);
+  LayerOptions::Names names = kEncoderNames;
+  if (extras.local_radius) {
+    names.self_attention = "layer.0.LocalSelfAttention";
+    of_encoder.layer.self_attention.window = {*extras.local_radius, *extras.local_radius};
+  }
+  set_layers(of_encoder, names, "layer.1.DenseReluDense.wi_0", extras);
   const bool of_each = c.model_type == "umt5";  // else all layers have the first one's
   set_position_biases(of_encoder, encoder, b, of_each,
                       {true, extras.num_buckets, extras.max_distance});
@@ -233,6 +255,10 @@ ModelFamily umt5_family() {
                 {"UMT5ForConditionalGeneration", "UMT5ForSequenceClassification",
                  "UMT5ForQuestionAnswering", "UMT5EncoderModel"},
                 {TokenizerRule{"", "umt5", TokenizerRule::Kind::kFile}});
+}
+
+ModelFamily longt5_family() {
+  return family("longt5", {"LongT5ForConditionalGeneration", "LongT5EncoderModel"});
 }
 
 }  // namespace tandem

@@ -328,6 +328,12 @@ FAMILIES = {
         "ids": (4, 150), "before": [0], "behind": [2], "start": 2, "special": {**BART, "max_length": 48},
         "more": lambda s: [("global_none", s[6], {"global_attention": []}, None),
                            ("global_some", s[9], {"global_attention": [0, 5, 6, 19]}, None)]},
+    "longt5-ids": {
+        "model": (T.LongT5Config, dict(
+            vocab_size=150, d_model=16, d_kv=6, d_ff=24, num_layers=3, num_decoder_layers=2, num_heads=3,
+            local_radius=4, relative_attention_num_buckets=8, relative_attention_max_distance=12,
+            feed_forward_proj="gated-gelu", encoder_attention_type="local", tie_word_embeddings=False)),
+        "t5": True, "ids": (4, 150), "before": [], "behind": [1], "start": 0, "special": {**T5, "max_length": 48}},
     "t5gemma-ids": {
         "model": t5gemma(140), "fill": fill_gemma, "ids": (8, 140), "before": [2], "behind": [], "start": 2,
         "special": {"bos_token_id": 2, "eos_token_id": [1, 5], "pad_token_id": 0, "max_length": 48}, "eos": 5},

@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Families, LayerRanges,
                          ::testing::Values("bart-tiny", "blenderbot-tiny", "blenderbot-small-tiny",
                                            "marian-tiny", "m2m100-ids", "mbart50-tiny", "t5-tiny",
                                            "umt5-tiny", "t5gemma-ids", "t5gemma2-ids", "led-ids",
-                                           "images", "sound"),
+                                           "longt5-ids", "images", "sound"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
