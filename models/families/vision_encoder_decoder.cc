@@ -108,7 +108,7 @@ ModelLimits limits(const ModelConfig& c) {
   if (encoder.distilled) out.frames->length_of = [](int64_t n) { return n + 2; };
   out.encoder_positions = static_cast<int>(out.frames->length_of(patches.count()));
   out.decoder_positions = decoder.max_positions;
-  if (!decoder.learned_positions) out.position_padding = decoder.pad;
+  if (!decoder.learned_positions) out.position_padding.decoder = decoder.pad;
   out.hidden_size = encoder.d_model;
   const int64_t ffn = std::max(encoder.ffn_dim, decoder.ffn_dim);
   const int64_t width = std::max(encoder.d_model, decoder.d_model);
