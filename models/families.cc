@@ -15,6 +15,7 @@ namespace tandem {
   FAMILY(bart)                   \
   FAMILY(blenderbot)             \
   FAMILY(blenderbot_small)       \
+  FAMILY(encoder_decoder)        \
   FAMILY(led)                    \
   FAMILY(longt5)                 \
   FAMILY(m2m100)                 \

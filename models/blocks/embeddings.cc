@@ -57,6 +57,13 @@ Positions Positions::fairseq_sinusoidal(const Build& b, int count, int d_model, 
   return out;
 }
 
+Positions Positions::of_rows(const Build& b, const Tensor& rows, int offset) {
+  Positions out;
+  out.table_ = b.ctx.resident(rows);
+  out.offset_ = offset;
+  return out;
+}
+
 HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps) {
   const int64_t count = rows.shape[0], width = rows.shape[1];
   const Tensor weight = to_float(norm.get("weight", {width}));

@@ -21,6 +21,9 @@ class Positions {
   // padding, at least 0; its own position is -1, a row of zeros.
   static Positions fairseq_sinusoidal(const Build& b, int count, int d_model, int pad);
 
+  // Position p is row p + offset of these rows [count, d_model] f32.
+  static Positions of_rows(const Build& b, const Tensor& rows, int offset);
+
   const Tensor& table() const { return table_; }  // empty: none
   int offset() const { return offset_; }
 

@@ -37,6 +37,12 @@ struct FrameLimits {
   std::optional<SoundInput> sound = {};
 };
 
+// The padding id of each side, which has position -1: the row before that of position 0. Positions
+// of ids do not count it. Generated tokens count by their place. Absent: all ids count.
+struct PositionPadding {
+  std::optional<int32_t> encoder = {}, decoder = {};
+};
+
 struct ModelLimits {
   // The most positions of a request's encoder sequence (one for each id), and the most tokens of
   // its decoder. Absent: no limit.
@@ -45,9 +51,7 @@ struct ModelLimits {
   // The encoder has global attention. By default a request's first tokens, this many, have it.
   // Absent: the model has none.
   std::optional<int> default_global_tokens = {};
-  // The padding id, which has position -1: the row before that of position 0. Positions of ids do
-  // not count it. Generated tokens count by their place. Absent: all ids count.
-  std::optional<int32_t> position_padding = {};
+  PositionPadding position_padding = {};
   int encoder_vocabulary = 0;  // ids of the encoder's own; 0: they are the decoder's
   int hidden_size = 0;
   // Elements of activations alive at once in a layer, for each token.

@@ -105,7 +105,7 @@ constexpr std::string_view kNllbLanguages =
 
 ModelLimits limits(const ModelConfig& c) {
   ModelLimits out = encoder_decoder_limits(c);
-  out.position_padding = pad_of(c.raw);
+  out.position_padding = {pad_of(c.raw), pad_of(c.raw)};
   return out;
 }
 

@@ -134,24 +134,24 @@ SamplerSequence sampler_view(const SampleRow& row) {
 }
 
 Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
-                  std::optional<int32_t> padding) {
+                  const PositionPadding& padding) {
   TANDEM_CHECK_GT(block_size, 0);
   Batch batch;
   std::vector<int32_t> ids;
   for (const WorkerGroup* group : scheduled) {
     if (group->pools()) continue;
-    if (group->compute_encoder) append_encoder(*group, block_size, batch.input, padding);
+    if (group->compute_encoder) append_encoder(*group, block_size, batch.input, padding.encoder);
     const size_t rows = batch.rows.size();
     for (size_t i = 0; i < group->seqs.size(); ++i)
       if (group->seqs[i].chunk > 0)
-        append_sequence(*group, static_cast<int>(i), block_size, padding, ids, batch);
+        append_sequence(*group, static_cast<int>(i), block_size, padding.decoder, ids, batch);
     if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
   }
   const auto& encoder_ends = batch.input.attention.encoder_start_loc;
   for (const WorkerGroup* group : scheduled) {
     if (!group->pools() || !group->compute_encoder) continue;
     const int32_t first = encoder_ends.back();
-    append_encoder(*group, block_size, batch.input, padding);
+    append_encoder(*group, block_size, batch.input, padding.encoder);
     batch.pooled.push_back({group, first, encoder_ends.back()});
   }
   return batch;

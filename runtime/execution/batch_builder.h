@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "models/config/limits.h"
 #include "models/step/attention_metadata.h"
 #include "runtime/execution/groups/worker_group.h"
 #include "runtime/sampling/logits_processors.h"
@@ -62,6 +63,6 @@ void append_cross(const WorkerGroup& group, int block_size, ModelInput& in);
 // requests, block size 2, budget 10) is tests/runtime/execution/batch_builder_test.cc.
 // padding: ModelLimits::position_padding.
 Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
-                  std::optional<int32_t> padding = {});
+                  const PositionPadding& padding = {});
 
 }  // namespace tandem

@@ -43,7 +43,7 @@ std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
     while (last < sequences.size() &&
            (last == first || in.encoder_input_ids.size() + sequences[last].ids.size() <=
                                  static_cast<size_t>(max_batched_tokens)))
-      append(in, sequences[last++], model.limits().position_padding);
+      append(in, sequences[last++], model.limits().position_padding.encoder);
     if (!ctx.on_cpu()) ctx.backend().begin_step();
     const StepPlan plan(ctx, in, model.step_layout(), StepHalf::kEncoder);
     const Tensor states = host_floats(ctx, model.encode(StepTensors(ctx, plan)));

@@ -111,7 +111,7 @@ class StepStages {
   Communicator& comm_;
   std::unique_ptr<Model> model_;
   int block_size_;
-  std::optional<int32_t> position_padding_;
+  PositionPadding position_padding_;
   KvCachePools pools_;
   SequenceTable table_;
   std::unique_ptr<DraftModel> draft_model_;

@@ -7,11 +7,9 @@ As make_goldens.py's (tests/data/goldens/FORMAT.md), but small enough for a fami
 random ids instead of texts, the tokenizer is one for bytes, which has no file, and cases are few. Lengths lie on both
 sides of the windows of those families that have some.
 """
-import hashlib
 import json
 import math
 import pathlib
-import re
 import sys
 
 import numpy as np
@@ -19,6 +17,8 @@ import torch
 import transformers as T
 from safetensors.torch import save_file
 from transformers.generation import logits_process
+
+from small_golden_weights import fill, fill_gemma, fill_sides, seed
 
 T.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -29,112 +29,21 @@ PLAIN = {"num_beams": 1, "do_sample": False}
 MARGIN, NOISE = 5e-4, 3e-4  # between the two best tokens; what beams have to bear
 
 
-def seed(*key):
-    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6], "big")
-
-
-def normal(shape, spread, *key):
-    return torch.from_numpy((np.random.default_rng(seed(*key)).standard_normal(shape) * spread).astype(np.float32))
-
-
-def unit(rows):  # none of them wins everywhere
-    return rows / rows.norm(dim=1, keepdim=True)
-
-
 def write_json(path, value):
     path.write_text(json.dumps(value, indent=1 if path.name != "golden.json" else None) + "\n")
-
-# --- Weights -------------------------------------------------------------------------
-
-
-def fill(model, tag, family):
-    """Weights with which outputs vary: sharp attention, logits a few units apart, no token preferred."""
-    d, is_t5 = model.config.d_model, family.get("t5", False)
-    last_norm = f"decoder.layers.{getattr(model.config, 'decoder_layers', 0) - 1}.final_layer_norm."
-    if is_t5 or hasattr(model.get_decoder(), "layer_norm"):
-        last_norm = "no such norm"
-    embedding = 1.0 if is_t5 else 1 / math.sqrt(d)
-    for name, value in model.state_dict().items():
-        shape, key = tuple(value.shape), (tag, name)
-        if "embed_positions" in name:
-            if "Pegasus" in type(model).__name__:
-                continue
-            scaled = getattr(model.config, "scale_embedding", False)
-            new = normal(shape, 1.2 * embedding * (math.sqrt(d) if scaled else 1.0), *key)
-        elif name == "lm_head.weight":  # the embeddings
-            continue
-        elif name.endswith(("shared.weight", "embed_tokens.weight")):
-            new = unit(normal(shape, 1.0, tag, "tokens")) * embedding * math.sqrt(d)
-            if not is_t5:
-                new[model.config.pad_token_id] = 0  # as fairseq has it; positions do not count pads
-        elif name == "final_logits_bias":
-            new = normal(shape, 0.5, *key)
-        elif "relative_attention_bias" in name:
-            new = normal(shape, 1.2, *key)
-        elif "norm" in name:
-            last = last_norm in name or re.search(r"decoder\.(layer_norm|final_layer_norm)\.", name)
-            new = normal(shape, 0.12, *key)
-            if name.endswith("weight"):
-                new = 1 + normal(shape, 0.25, *key)
-                if last:  # random signs: a tied output layer does not favour the token before
-                    new = new * torch.sign(normal(shape, 1.0, *key, "sign")) * family.get("spread", 2.8)
-        elif name.endswith("bias"):
-            new = normal(shape, 0.06, *key)
-        else:
-            factor = 1.0
-            if re.search(r"(q_proj|k_proj|\.q|\.k|query|key|query_global|key_global)\.weight$", name):
-                factor = math.sqrt(2.6 / math.sqrt(model.config.d_kv)) if is_t5 else math.sqrt(2.6)
-            elif re.search(r"(out_proj|\.o|self_attn\.output)\.weight$", name):
-                factor = 1.0 if "encoder_attn" in name or "EncDec" in name else 1.2
-            elif re.search(r"(fc1|wi|wi_0|wi_1)\.weight$", name):
-                factor = 1.4
-            elif re.search(r"(fc2|wo)\.weight$", name):
-                factor = 2.2
-            new = normal(shape, factor / math.sqrt(shape[1]), *key)
-            if re.search(r"(fc2|wo)\.weight$", name):  # the mean activation is no constant output
-                new = new - new.mean(1, keepdim=True)
-        value.copy_(new)
-
-
-def fill_gemma(model, tag, family):
-    """The same of layers whose norms multiply by 1 + weight."""
-    for name, value in model.state_dict().items():
-        shape, key = tuple(value.shape), (tag, name)
-        if "vision_tower" in name or "multi_modal" in name:
-            new = normal(shape, 0.05, *key)
-        elif name.endswith("eoi_embedding"):
-            new = normal(shape, 1.0, tag, "image end")
-        elif name.endswith(("embed_tokens.weight", "out_proj.weight")):
-            of = name if name == "model.encoder.embed_tokens.weight" else "tokens"
-            new = unit(normal(shape, 1.0, tag, of))
-        elif "norm" in name:
-            new = normal(shape, 0.25, *key)
-            if name.endswith(("q_norm.weight", "k_norm.weight")):
-                new = new + math.sqrt(2.6) - 1
-            elif "post_cross_attn" in name:
-                new = new + 0.4
-            elif name == "model.decoder.norm.weight":
-                new = (1 + new) * torch.sign(normal(shape, 1.0, *key, "sign")) * 2.8 - 1
-        else:
-            factor = 1.0
-            if name.endswith(("q_proj.weight", "k_proj.weight")):
-                factor = math.sqrt(2.6)
-            elif name.endswith(("gate_proj.weight", "up_proj.weight")):
-                factor = 1.4
-            new = normal(shape, factor / math.sqrt(shape[1]), *key)
-            if name.endswith("down_proj.weight"):
-                new = new - new.mean(1, keepdim=True)
-        value.copy_(new)
 
 
 def tune_end(model, sources, settings, eos):
     """Makes the end token as likely as lets about 40 % of the outputs end. Returns the share that do."""
     rows, bias = model.get_output_embeddings().weight, getattr(model, "final_logits_bias", None)
     row = rows[eos].clone()
+    of_head = getattr(model.get_output_embeddings(), "bias", None)
     share = 0.0
     for boost in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0):
         if bias is not None:
             bias[0, eos] = boost
+        elif of_head is not None:
+            of_head[eos] = boost
         else:
             rows[eos] = row * (1 + boost / 3)
         outputs = [model.generate(**inputs_of(s, model), **settings)[0].tolist() for s in sources]
@@ -298,6 +207,32 @@ def t5gemma2(vocab):
         attention_dropout=0.0, eos_token_id=1, pad_token_id=0, tie_word_embeddings=True)
 
 
+def bert(kind, d, heads, layers, ffn, vocab, pad, act="gelu", **more):
+    return {"model_type": kind, "hidden_size": d, "num_attention_heads": heads, "num_hidden_layers": layers,
+            "intermediate_size": ffn, "vocab_size": vocab, "pad_token_id": pad, "hidden_act": act,
+            "max_position_embeddings": 72, "type_vocab_size": 2, "layer_norm_eps": 1e-6, **more}
+
+
+def gpt2(d, heads, layers, ffn, vocab, **more):
+    return {"model_type": "gpt2", "n_embd": d, "n_head": heads, "n_layer": layers, "n_inner": ffn, "vocab_size": vocab,
+            "n_positions": 64, "bos_token_id": 0, "eos_token_id": 2, "add_cross_attention": True, **more}
+
+
+READS = {"is_decoder": True, "add_cross_attention": True}
+
+
+def two_sides(encoder, decoder, low, pad):
+    """Ids of padding inside a text, which not every class counts."""
+    high = min(encoder["vocab_size"], decoder["vocab_size"])
+    of_encoder, of_decoder = encoder["pad_token_id"], decoder.get("pad_token_id", 1)
+    return {"model": (T.EncoderDecoderConfig, dict(encoder=encoder, decoder=decoder)), "fill": fill_sides,
+            "ids": (low, high), "before": [0], "behind": [2], "start": 0,
+            "special": {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": pad, "decoder_start_token_id": 0,
+                        "max_length": 48},
+            "more": lambda s: [("pads", s[5][:4] + [of_encoder] + s[5][4:7] + [of_encoder] * 2 + s[5][7:], {},
+                                [0, 20, of_decoder, 21])]}
+
+
 BART = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
 T5 = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 LANGUAGES = (140, 141)  # source and target
@@ -334,6 +269,12 @@ FAMILIES = {
             local_radius=4, relative_attention_num_buckets=8, relative_attention_max_distance=12,
             feed_forward_proj="gated-gelu", encoder_attention_type="local", tie_word_embeddings=False)),
         "t5": True, "ids": (4, 150), "before": [], "behind": [1], "start": 0, "special": {**T5, "max_length": 48}},
+    "bert2roberta-ids": two_sides(bert("bert", 16, 2, 1, 24, 150, 1),
+                                  bert("roberta", 24, 3, 2, 20, 130, 1, **READS), 4, 1),
+    "roberta2bert-ids": two_sides(bert("roberta", 16, 4, 2, 24, 150, 3),
+                                  bert("bert", 16, 2, 1, 32, 150, 1, "relu", **READS), 4, 1),
+    "roberta2gpt2-ids": two_sides(bert("roberta", 16, 2, 1, 24, 150, 1),
+                                  gpt2(24, 3, 2, 44, 140, scale_attn_by_inverse_layer_idx=True), 4, 1),
     "t5gemma-ids": {
         "model": t5gemma(140), "fill": fill_gemma, "ids": (8, 140), "before": [2], "behind": [], "start": 2,
         "special": {"bos_token_id": 2, "eos_token_id": [1, 5], "pad_token_id": 0, "max_length": 48}, "eos": 5},

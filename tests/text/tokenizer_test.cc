@@ -198,6 +198,33 @@ TEST(Tokenizer, ClassesDoAsHuggingFacesWhateverTheFilesList) {
   }
 }
 
+// A class that builds word pieces anew: lower case, punctuation by itself, and words longer than
+// 100 characters are unknown, whatever tokenizer.json says of these.
+TEST(Tokenizer, WordPiecesOfAClass) {
+  CopiedCheckpoint copy("bart-tiny");
+  for (const char* file : {"vocab.json", "merges.txt", "tokenizer.json", "special_tokens_map.json",
+                           "tokenizer_config.json"})
+    copy.remove(file);
+  json vocabulary = json::object();
+  for (const char* piece :
+       {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able", ",", "a", "##a"})
+    vocabulary[piece] = vocabulary.size();
+  const json model = {{"type", "WordPiece"},
+                      {"unk_token", "[UNK]"},
+                      {"max_input_chars_per_word", 3},
+                      {"continuing_subword_prefix", "##"},
+                      {"vocab", vocabulary}};
+  copy.write("tokenizer.json", json{{"model", model}}.dump());
+  copy.write("tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  const auto tokenizer = load_tokenizer(copy.path());
+  EXPECT_EQ(tokenizer->encode("Unaffable,un"), (Ids{2, 5, 6, 7, 8, 5, 3}));
+  EXPECT_EQ(tokenizer->encode(std::string(3, 'a'), false), (Ids{9, 10, 10}));
+  EXPECT_EQ(tokenizer->encode(std::string(100, 'a'), false).size(), 100u);
+  EXPECT_EQ(tokenizer->encode(std::string(101, 'a'), false), Ids{1});
+  EXPECT_EQ(tokenizer->encode_pair("a", "un"), (Ids{2, 9, 3, 5, 3}));
+  EXPECT_EQ(tokenizer->decode({2, 5, 6, 7, 8, 5, 3}, true), "unaffable, un");
+}
+
 // NLLB's languages where only the pieces are there: those that the files list, behind <mask>, as
 // HuggingFace 5.24 numbers them; and the template of old.
 TEST(Tokenizer, LanguagesBehindThePieces) {

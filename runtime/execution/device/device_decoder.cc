@@ -34,7 +34,7 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool re
     : ctx_(ctx),
       model_(model),
       record_(record),
-      padding_(model.limits().position_padding),
+      padding_(model.limits().position_padding.decoder),
       room_{block_size, model.limits().decoder_positions.value_or(0),
             model.limits().encoder_positions.value_or(0)},
       sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {

@@ -75,7 +75,7 @@ void DraftModel::prepare(const std::vector<WorkerGroup*>& scheduled, const StepT
 void DraftModel::run_encoder(const std::vector<const WorkerGroup*>& groups) {
   if (groups.empty()) return;
   ModelInput in;
-  const std::optional<int32_t> padding = model_->limits().position_padding;
+  const std::optional<int32_t> padding = model_->limits().position_padding.encoder;
   for (const WorkerGroup* group : groups) append_encoder(*group, block_size_, in, padding);
   const StepTensors step(in);
   model_->write_cross_kv(step, model_->encode(step), pools_.device());
@@ -157,7 +157,7 @@ std::vector<proto::SequenceOutput> DraftModel::run(const std::vector<Row*>& rows
   ModelInput in;
   std::vector<SamplerSequence> views;
   std::vector<int32_t> last, ids;
-  const std::optional<int32_t> padding = model_->limits().position_padding;
+  const std::optional<int32_t> padding = model_->limits().position_padding.decoder;
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = *rows[i];
     const std::vector<int32_t>& prompt = row.seq->prompt;

@@ -272,15 +272,19 @@ TEST(BatchBuilder, PositionsThatDoNotCountPadding) {
   const auto positions = [&](int computed, int chunk) {
     seq.num_computed = computed;
     seq.chunk = chunk;
-    return build_batch({&group}, 2, /*padding=*/1).input.positions;
+    return build_batch({&group}, 2, {.decoder = 1}).input.positions;
   };
-  EXPECT_THAT(build_batch({&group}, 2, 1).input.encoder_positions, ElementsAre(0, -1, 1, -1, 2));
+  EXPECT_THAT(build_batch({&group}, 2, {.encoder = 1}).input.encoder_positions,
+              ElementsAre(0, -1, 1, -1, 2));
   EXPECT_THAT(positions(0, 7), ElementsAre(0, -1, 1, 2, 4, -1, 6));
   EXPECT_THAT(positions(2, 3), ElementsAre(1, 2, 4));  // a part, as where a prompt is cut
   EXPECT_THAT(positions(6, 1), ElementsAre(6));
   seq.num_computed = 0;
   seq.chunk = 7;
-  EXPECT_THAT(build_batch({&group}, 2).input.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  const ModelInput of_encoder = build_batch({&group}, 2, {.encoder = 1}).input;
+  EXPECT_THAT(of_encoder.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6));  // each side has its own
+  EXPECT_THAT(build_batch({&group}, 2, {.decoder = 1}).input.encoder_positions,
+              ElementsAre(0, 1, 2, 3, 4));
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ void expect_same(const Tensor& got, const Tensor& want) {
 // No weight of a layer that is another rank's. (A norm may be looked at for the layout of the file,
 // and a table of distances may lie in the first layer and be used by all.)
 bool may_have(const std::string& name, const Build& build) {
-  static const std::regex layer(R"((encoder|decoder)\.(?:\w+\.)??(?:layers?|block)\.(\d+)\.(.*))");
+  static const std::regex layer(
+      R"(^(?:\w+\.)??(encoder|decoder)\.(?:\w+\.)*?(?:layers?|block|h)\.(\d+)\.(.*))");
   std::smatch match;
   if (!std::regex_search(name, match, layer)) return true;
   const std::string part = match[3];
@@ -214,7 +215,8 @@ INSTANTIATE_TEST_SUITE_P(Families, LayerRanges,
                          ::testing::Values("bart-tiny", "blenderbot-tiny", "blenderbot-small-tiny",
                                            "marian-tiny", "m2m100-ids", "mbart50-tiny", "t5-tiny",
                                            "umt5-tiny", "t5gemma-ids", "t5gemma2-ids", "led-ids",
-                                           "longt5-ids", "images", "sound"),
+                                           "bert2roberta-ids", "roberta2bert-ids",
+                                           "roberta2gpt2-ids", "longt5-ids", "images", "sound"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
