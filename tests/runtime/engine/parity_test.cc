@@ -81,7 +81,7 @@ void compare(const std::string& name, DType dtype, Differences& worst,
     auto group = make_group(c.at("encoder_ids").get<std::vector<int>>(),
                             c.value("global_attention", std::vector<int>()),
                             c.at("teacher_forced_decoder_ids").get<std::vector<int>>(), 1);
-    const Batch batch = build_batch({&group}, kBlockSize);
+    const Batch batch = build_batch({&group}, kBlockSize, model->limits().position_padding);
     const StepTensors step(batch.input);
     const Tensor states = model->encode(step);
     const auto keep_worst = [&](float& to, const Tensor& got, const char* tensor) {

@@ -178,7 +178,9 @@ TEST(Vision, WhatIsNotReadIsNamed) {
   };
   const std::string config = "config.json";
   expect(config, {{"encoder", {{"model_type", "swin"}}}}, "encoder: model_type");
-  expect(config, {{"decoder", {{"model_type", "gpt2"}}}}, "decoder: model_type");
+  expect(config, {{"decoder", {{"model_type", "xlnet"}}}}, "decoder: model_type");
+  expect(config, {{"decoder", {{"model_type", "gpt2"}, {"add_cross_attention", false}}}},
+         "decoder: add_cross_attention");
   expect(config, {{"encoder", {{"image_size", "x"}}}}, "image_size");
   expect(config, {{"encoder", {{"patch_size", 20}}}}, "patch_size");
   expect(config, {{"encoder", {{"num_channels", 1}}}}, "num_channels");
