@@ -16,6 +16,7 @@ namespace tandem {
   FAMILY(blenderbot)             \
   FAMILY(blenderbot_small)       \
   FAMILY(encoder_decoder)        \
+  FAMILY(fsmt)                   \
   FAMILY(led)                    \
   FAMILY(longt5)                 \
   FAMILY(m2m100)                 \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -51,6 +52,21 @@ json read_merges(const fs::path& file) {
       throw invalid_model(file.string(), "line " + std::to_string(line_number) +
                                              ": expected two tokens and a space between them");
     merges.push_back(std::move(line));
+  }
+  return merges;
+}
+
+// The same of lines that may have a third column. What no line's end follows is no line.
+json read_counted_merges(const fs::path& file) {
+  const std::string text = read_text_file(file);
+  json merges = json::array();
+  for (size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    std::istringstream line(text.substr(at, end - at));
+    std::string left, right;
+    if (!(line >> left >> right))
+      throw invalid_model(file.string(), "line " + std::to_string(merges.size() + 1) +
+                                             ": expected two tokens, and their count or nothing");
+    merges.push_back(left + " " + right);
   }
   return merges;
 }
@@ -145,6 +161,12 @@ void read_sentencepiece(const fs::path& directory, const TokenizerRule& rule,
                                                   : read_piece_model(directory / options.target);
 }
 
+void read_moses(const fs::path& directory, CheckpointFiles& files) {
+  files.vocabulary = read_json(directory / "vocab-src.json");
+  files.target_vocabulary = read_json(directory / "vocab-tgt.json");
+  files.merges = read_counted_merges(directory / "merges.txt");
+}
+
 // In place of tokenizer.json.
 OptionalFile read_other_files(const fs::path& directory, const TokenizerRule* rule,
                               const OptionalFile& config) {
@@ -192,6 +214,8 @@ CheckpointFiles read_checkpoint_files(const fs::path& directory,
     files.listed = read_listed(directory / "tokenizer.json");
   if (is(TokenizerRule::Kind::kSentencePiece)) {
     read_sentencepiece(directory, *rule, files);
+  } else if (is(TokenizerRule::Kind::kMosesBpe)) {
+    read_moses(directory, files);
   } else if (!is(TokenizerRule::Kind::kBytes)) {
     if (!is(TokenizerRule::Kind::kSubwordBpe))
       files.document = read_optional(directory / "tokenizer.json");

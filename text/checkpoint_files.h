@@ -20,7 +20,8 @@ struct CheckpointFiles {
   OptionalFile listed;  // tokenizer.json of a class that takes nothing but its added tokens
   // Of a SentencePiece tokenizer: vocab.json, the vocabulary of decoded tokens if it differs, and
   // the rule's models.
-  OptionalFile vocabulary, target_vocabulary;
+  OptionalFile vocabulary, target_vocabulary;  // of Moses' words too, which have both
+  nlohmann::json merges;                       // of these, as tokenizer.json has them
   PieceModel source, target;
 };
 

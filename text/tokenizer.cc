@@ -113,6 +113,9 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
   if (files.sentencepiece) {
     model_ = make_sentencepiece_model(*files.sentencepiece, files.file);
     decoder_ = make_sentencepiece_decoder(*files.sentencepiece);
+  } else if (files.moses) {
+    model_ = make_moses_model(*files.moses, files.file);
+    decoder_ = make_moses_decoder(*files.moses);
   } else if (!files.subword_unknown.empty()) {
     model_ = make_subword_model(document.at("model"), files.subword_unknown);
     decoder_ = make_subword_decoder();

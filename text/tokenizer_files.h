@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "text/checkpoint_files.h"
+#include "text/moses/moses_model.h"
 #include "text/pipeline/added_tokens.h"
 #include "text/python/python_tokens.h"
 #include "text/sentencepiece/sentencepiece_model.h"
@@ -32,7 +33,8 @@ struct TokenizerFiles {
   std::string outside;        // text of ids that have no token
   std::string source_token;   // of the source's language; empty: the template has none
   bool source_first = false, source_last = false;  // where the template has, or would have, it
-  std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
+  std::string subword_unknown;      // not empty: the model is of subwords (pipeline/subword_bpe.h)
+  std::optional<MosesFiles> moses;  // then `document` has a template only
   int model_max_length = 0;
   bool split_special_tokens = false;
   bool (*left_out)(std::string_view token) = nullptr;  // of decoded text

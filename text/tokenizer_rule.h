@@ -28,6 +28,7 @@ struct TokenizerRule {
     kFile,           // tokenizer.json as it is, whatever class the files name
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
+    kMosesBpe,       // vocab-src.json, vocab-tgt.json and merges.txt; Moses' words
     kBytes,          // no file: each byte is a token, behind the special tokens
   };
   // The input from which a class makes its stages.

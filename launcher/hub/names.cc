@@ -41,6 +41,8 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "source.spm",
                                            "target.spm",
                                            "target_vocab.json",
+                                           "vocab-src.json",
+                                           "vocab-tgt.json",
                                            "sentencepiece.bpe.model",
                                            "merges.txt"};
 // How files that are not texts become the encoder's input.

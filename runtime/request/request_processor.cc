@@ -64,9 +64,10 @@ bool is_transcription(const proto::Prompt& prompt) {
   return !prompt.has_decoder() && !prompt.has_target() && !prompt.has_pooling();
 }
 
-// What looks for the encoder's ids among the decoder's has none to look at.
+// What looks for the encoder's ids among the decoder's has none to look at. (Ids of another
+// vocabulary count as they are, as in HuggingFace; those that the decoder lacks are passed over.)
 void check_without_ids(const proto::SamplingParams& params) {
-  const char* const what = "needs an encoder that reads token ids, and those of the decoder";
+  const char* const what = "needs an encoder that reads token ids";
   const double penalty = params.encoder_repetition_penalty();
   if (penalty != 0 && penalty != 1) throw invalid_request("encoder_repetition_penalty", what);
   if (params.encoder_no_repeat_ngram_size() > 0)
@@ -198,8 +199,7 @@ PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,
   PreparedRequest request{std::move(prepared.inputs),
                           last ? resolver_.resolve_scoring(options, prepared.lengths, *last)
                                : resolver_.resolve(options, prepared.lengths)};
-  if (request.inputs.has_encoder_frames() || resolver_.has_two_vocabularies())
-    check_without_ids(request.params);
+  if (request.inputs.has_encoder_frames()) check_without_ids(request.params);
   const auto& words = options.bad_words().texts();
   if (!last)
     for (const auto& ids : bad_words_ids({words.begin(), words.end()}, *tokenizer_))

@@ -29,7 +29,7 @@ def fill(model, tag, family):
     for name, value in model.state_dict().items():
         shape, key = tuple(value.shape), (tag, name)
         if "embed_positions" in name:
-            if "Pegasus" in type(model).__name__:
+            if type(model).__name__.startswith(("Pegasus", "FSMT")):
                 continue
             scaled = getattr(model.config, "scale_embedding", False)
             new = normal(shape, 1.2 * embedding * (math.sqrt(d) if scaled else 1.0), *key)

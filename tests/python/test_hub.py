@@ -25,7 +25,7 @@ def test_downloads_what_is_read(hub, home, expected):
     assert (home.repository / "refs/main").read_text() == commit
     assert sorted(os.listdir(home.repository / ".no_exist" / commit)) == [
         "added_tokens.json", "preprocessor_config.json", "processor_config.json", "sentencepiece.bpe.model", "source.spm",
-        "spiece.model", "target.spm", "target_vocab.json"]
+        "spiece.model", "target.spm", "target_vocab.json", "vocab-src.json", "vocab-tgt.json"]
     assert not [name for name in home.blobs() if name.endswith(".incomplete")]
     assert len(list((home.folder / "hf/hub/.locks/models--tandem--demo-model").iterdir())) == len(READ)
     for name in READ:  # a line for each file

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings/printable.h"
 #include "text/class_template.h"
+#include "text/moses/moses_characters.h"
+#include "text/moses/moses_stream.h"
 #include "text/pipeline/pre_tokenizers/byte_level.h"
 #include "text/pipeline/special_tokens.h"
 
@@ -42,6 +45,30 @@ void combine_subwords(CheckpointFiles& in, const SpecialTokens& tokens, Tokenize
   out.subword_unknown = tokens.content("unk_token");
 }
 
+// The languages' names choose Moses' rules.
+void combine_moses(CheckpointFiles& in, const SpecialTokens& tokens, TokenizerFiles& out) {
+  const JsonView languages = in.config.view().at("langs");
+  if (languages.size() != 2)
+    languages.fail("expected two languages, the source's and the target's");
+  MosesFiles files;
+  files.source_language = languages.at(0).string();
+  files.target_language = languages.at(1).string();
+  if (!moses::knows(files.source_language))
+    languages.at(0).fail_unsupported("texts in " + in_quotes(files.source_language) +
+                                     " are not supported: de, en, ru");
+  if (!moses::joins(files.target_language))
+    languages.at(1).fail_unsupported("texts in " + in_quotes(files.target_language) +
+                                     " are not supported");
+  files.source = std::move(in.vocabulary.value);
+  files.target = std::move(in.target_vocabulary.value);
+  files.merges = std::move(in.merges);
+  files.lower_case = is_set(in.config, "do_lower_case");
+  files.unknown_token = tokens.content("unk_token");
+  out.file = in.vocabulary.name;
+  out.document = json::object();
+  out.moses = std::move(files);
+}
+
 // No file but for settings. The class numbers its special tokens before the bytes.
 void combine_bytes(const CheckpointFiles& in, const TokenizerRule& rule,
                    const SpecialTokens& tokens, TokenizerFiles& out) {
@@ -59,7 +86,8 @@ void combine_bytes(const CheckpointFiles& in, const TokenizerRule& rule,
 }  // namespace
 
 bool runs_in_python(Kind kind) {
-  return kind == Kind::kSentencePiece || kind == Kind::kSubwordBpe || kind == Kind::kBytes;
+  return kind == Kind::kSentencePiece || kind == Kind::kSubwordBpe || kind == Kind::kMosesBpe ||
+         kind == Kind::kBytes;
 }
 
 TokenizerFiles combine_python_files(CheckpointFiles in, const TokenizerRule& rule) {
@@ -70,6 +98,7 @@ TokenizerFiles combine_python_files(CheckpointFiles in, const TokenizerRule& rul
     out.python->reserved = rule.reserved_tokens(in.config.view());
   if (rule.kind == Kind::kSentencePiece) combine_sentencepiece(in, rule, tokens, out);
   if (rule.kind == Kind::kSubwordBpe) combine_subwords(in, tokens, out);
+  if (rule.kind == Kind::kMosesBpe) combine_moses(in, tokens, out);
   if (rule.kind == Kind::kBytes) combine_bytes(in, rule, tokens, out);
   if (rule.outside_is_unknown) out.outside = tokens.content("unk_token");
   add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);

@@ -33,7 +33,7 @@ json decoder_of(const char* type, const json& more = {}) {
   return out;
 }
 
-std::string error_of(const std::function<void()>& f) {
+std::string side_error(const std::function<void()>& f) {
   try {
     f();
   } catch (const InputError& e) {
@@ -64,7 +64,7 @@ TEST(Sides, RobertasPositionsBeginBehindItsPadding) {
   for (const json& pad : {json(nullptr), json(-1), json("a"), json(19)}) {
     json wrong = config;
     wrong["pad_token_id"] = pad;
-    EXPECT_THAT(error_of([&] { decoder(wrong); }), HasSubstr("pad_token_id")) << pad;
+    EXPECT_THAT(side_error([&] { decoder(wrong); }), HasSubstr("pad_token_id")) << pad;
   }
 }
 
@@ -81,7 +81,8 @@ TEST(Sides, ScoresOfEachLayer) {
 
 TEST(Sides, RefusesByName) {
   const auto refused = [](const json& side, const char* key) {
-    EXPECT_THAT(error_of([&] { decoder(side); }), AllOf(HasSubstr("side"), HasSubstr(key))) << side;
+    EXPECT_THAT(side_error([&] { decoder(side); }), AllOf(HasSubstr("side"), HasSubstr(key)))
+        << side;
   };
   for (const char* type : {"bert", "roberta"})
     refused(decoder_of(type, {{"is_decoder", false}}), "is_decoder");
@@ -91,8 +92,8 @@ TEST(Sides, RefusesByName) {
     refused(decoder_of(type, {{"hidden_size", 24}, {"num_attention_heads", 5}}), "does not divide");
   }
   refused({{"model_type", "xlnet"}}, "model_type");
-  EXPECT_THAT(error_of([] { encoder({{"is_decoder", true}}); }), HasSubstr("is_decoder"));
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(side_error([] { encoder({{"is_decoder", true}}); }), HasSubstr("is_decoder"));
+  EXPECT_THAT(side_error([] {
                 encoder({{"model_type", "gpt2"}});
               }),
               AllOf(HasSubstr("model_type"), HasSubstr("bert, roberta")));
@@ -106,7 +107,7 @@ TEST(Sides, TheWidthOfTheEncodersStates) {
   encoder.d_model = 24;
   check_sides(reader(config), encoder, side);
   encoder.d_model = 32;
-  EXPECT_THAT(error_of([&] { check_sides(reader(config), encoder, side); }),
+  EXPECT_THAT(side_error([&] { check_sides(reader(config), encoder, side); }),
               AllOf(HasSubstr("cross_attention_hidden_size"), HasSubstr("32")));
 }
 
