@@ -26,9 +26,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kEnd = "</w>";
-constexpr const char* kNoSymbol = " ";  // in no piece
+constexpr const char* kUnknownPiece = " ";  // in no piece
 
-std::string lower_case(std::string_view text) {
+std::string lowered(std::string_view text) {
   UErrorCode status = U_ZERO_ERROR;
   std::string out;
   icu::StringByteSink<std::string> sink(&out);
@@ -40,7 +40,7 @@ std::string lower_case(std::string_view text) {
 
 // Merges need not make pieces of the vocabulary.
 json symbols_model(const MosesFiles& files, const JsonView& merges) {
-  json vocabulary = {{kNoSymbol, 0}};
+  json vocabulary = {{kUnknownPiece, 0}};
   const auto add = [&](std::string symbol) {
     vocabulary.emplace(std::move(symbol), vocabulary.size());
   };
@@ -58,7 +58,7 @@ json symbols_model(const MosesFiles& files, const JsonView& merges) {
   return {{"type", "BPE"},
           {"vocab", std::move(vocabulary)},
           {"merges", merges.value()},
-          {"unk_token", kNoSymbol},
+          {"unk_token", kUnknownPiece},
           {"end_of_word_suffix", kEnd}};
 }
 
@@ -75,8 +75,8 @@ class MosesModel final : public VocabularyModel {
     const json model = symbols_model(files, JsonView(files.merges, file));
     symbols_ = std::make_unique<BpeModel>(JsonView(model, file));
     for (int32_t symbol = 0; symbol <= symbols_->max_id(); ++symbol)
-      ids_.push_back(
-          vocabulary_.find(symbols_->id_to_token(symbol).value_or(kNoSymbol)).value_or(*unknown));
+      ids_.push_back(vocabulary_.find(symbols_->id_to_token(symbol).value_or(kUnknownPiece))
+                         .value_or(*unknown));
     ids_[0] = *unknown;
   }
 
@@ -94,9 +94,8 @@ class MosesModel final : public VocabularyModel {
     Encoder(const MosesModel& model, GrowthBudget& budget)
         : model_(model), symbols_(model.symbols_->word_encoder(budget)) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
-      std::u32string plain = model_.lower_case_
-                                 ? moses::normalize(lower_case(text), model_.language_)
-                                 : moses::normalize(text, model_.language_);
+      std::u32string plain = model_.lower_case_ ? moses::normalize(lowered(text), model_.language_)
+                                                : moses::normalize(text, model_.language_);
       for (const std::string& word : moses::tokenize(std::move(plain), model_.language_)) {
         found_.clear();
         symbols_->encode(word, found_);
