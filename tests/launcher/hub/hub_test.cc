@@ -94,7 +94,7 @@ TEST(HubNames, FilesOfACheckpoint) {
   EXPECT_EQ(s.files, (std::vector<std::string>{"config.json", "tokenizer.json", "source.spm"}));
   EXPECT_EQ(s.weights, "model.safetensors");
   EXPECT_EQ(s.index, "");
-  EXPECT_EQ(s.absent.size(), 12u);
+  EXPECT_EQ(s.absent.size(), 14u);
   std::set<std::string> some = all;
   some.erase("model.safetensors");
   s = select_files(some, ModelFiles::kCheckpoint);
