@@ -165,7 +165,7 @@ void bert(const Input& in, json& document) {
   document["model"] = {{"type", "WordPiece"},
                        {"unk_token", in.token("unk_token")},
                        {"continuing_subword_prefix", "##"},
-                       {"max_input_chars_per_word", 100U},
+                       {"max_input_chars_per_word", 100},
                        {"vocab", std::move(vocabulary)}};
   document["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
   document["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};

@@ -13,14 +13,11 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// White space as Python's str.strip() means it.
-bool is_stripped(char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); }
-
 size_t leading_space(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
     const CodePoint c = code_point_at(text, at);
-    if (!is_stripped(c.value)) break;
+    if (!is_python_space(c.value)) break;
     at += static_cast<size_t>(c.length);
   }
   return at;
@@ -30,7 +27,7 @@ size_t without_trailing_space(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
     const size_t previous = previous_position(text, end);
-    if (!is_stripped(code_point_at(text, previous).value)) break;
+    if (!is_python_space(code_point_at(text, previous).value)) break;
     end = previous;
   }
   return end;

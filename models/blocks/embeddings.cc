@@ -64,6 +64,13 @@ Positions Positions::of_rows(const Build& b, const Tensor& rows, int offset) {
   return out;
 }
 
+HostTensor one_of_tied(const Weights& own, const Weights& other, const Shape& shape, bool tied) {
+  if (auto table = own.find("weight", shape)) return *table;
+  if (tied)
+    if (auto table = other.find("weight", shape)) return *table;
+  return own.get("weight", shape);  // throws
+}
+
 HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps) {
   const int64_t count = rows.shape[0], width = rows.shape[1];
   const Tensor weight = to_float(norm.get("weight", {width}));

@@ -78,6 +78,10 @@ struct TokenTables {
   HostTensor encoder, decoder, head;
 };
 
+// The table `own`.weight; where it is not stored, `other`.weight, if they are tied. Throws
+// InputError naming the former.
+HostTensor one_of_tied(const Weights& own, const Weights& other, const Shape& shape, bool tied);
+
 // Rows [V, d] in f32, each behind the layer norm of `norm`; memory of their own.
 HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps = 1e-5f);
 

@@ -172,15 +172,24 @@ Tensor Seq2Seq::encode(const StepTensors& in) {
 }
 
 StageState Seq2Seq::encode_stage(const StepTensors& in, StageState state) {
-  StepTensors turning = in;
-  if (!encoder_frequencies_.empty())
+  Residual x;
+  if (encoder_frequencies_.empty()) {
+    x = run_encoder(in, std::move(state));
+  } else {
+    StepTensors turning = in;
     turning.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
+    x = run_encoder(turning, std::move(state));
+  }
+  if (!build_.encoder_layers.has_last(num_encoder_layers_)) return handed_on(std::move(x));
+  return {finished(encoder_norm_, x)};
+}
+
+Residual Seq2Seq::run_encoder(const StepTensors& in, StageState state) {
   Residual x = build_.encoder_layers.has_first()
                    ? begin_encoder(in)
                    : Residual{std::move(state.sum), std::move(state.update)};
-  for (const EncoderLayer& layer : encoder_layers_) x = layer.forward(std::move(x), turning);
-  if (!build_.encoder_layers.has_last(num_encoder_layers_)) return handed_on(std::move(x));
-  return {finished(encoder_norm_, x)};
+  for (const EncoderLayer& layer : encoder_layers_) x = layer.forward(std::move(x), in);
+  return x;
 }
 
 Residual Seq2Seq::begin_encoder(const StepTensors& in) {
@@ -205,15 +214,25 @@ Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {
 }
 
 StageState Seq2Seq::decode_stage(const StepTensors& in, StageState state, KvCache& cache) {
-  StepTensors turning = in;
-  if (!decoder_frequencies_.empty()) turning.angles = angles(decoder_frequencies_, in.positions);
+  Residual x;
+  if (decoder_frequencies_.empty()) {
+    x = run_decoder(in, std::move(state), cache);
+  } else {
+    StepTensors turning = in;
+    turning.angles = angles(decoder_frequencies_, in.positions);
+    x = run_decoder(turning, std::move(state), cache);
+  }
+  if (!build_.decoder_layers.has_last(num_decoder_layers_)) return handed_on(std::move(x));
+  return {finished(decoder_norm_, x)};
+}
+
+Residual Seq2Seq::run_decoder(const StepTensors& in, StageState state, KvCache& cache) {
   Residual x = build_.decoder_layers.has_first()
                    ? begin_decoder(in)
                    : Residual{std::move(state.sum), std::move(state.update)};
   for (size_t i = 0; i < decoder_layers_.size(); ++i)
-    x = decoder_layers_[i].forward(std::move(x), turning, cache.layers[i]);
-  if (!build_.decoder_layers.has_last(num_decoder_layers_)) return handed_on(std::move(x));
-  return {finished(decoder_norm_, x)};
+    x = decoder_layers_[i].forward(std::move(x), in, cache.layers[i]);
+  return x;
 }
 
 Residual Seq2Seq::begin_decoder(const StepTensors& in) {

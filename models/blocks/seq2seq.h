@@ -112,6 +112,8 @@ class Seq2Seq : public Model {
     TANDEM_CHECK(head_.has_value(), "the model has no language model's head");
     return *head_;
   }
+  Residual run_encoder(const StepTensors& in, StageState state);
+  Residual run_decoder(const StepTensors& in, StageState state, KvCache& cache);
   // The states before a side's first layer.
   Residual begin_encoder(const StepTensors& in);
   Residual begin_decoder(const StepTensors& in);

@@ -85,4 +85,15 @@ Activation ConfigReader::activation_named(const char* key, const std::string& na
   }
 }
 
+int size_or(const ConfigReader& in, const char* key, int max, int otherwise) {
+  return in.find(key) ? in.size(key, max).value_or(otherwise) : otherwise;
+}
+
+int padding_of(const ConfigReader& in, int otherwise) {
+  const json* found = in.find("pad_token_id");
+  if (found == nullptr) return otherwise;
+  const json& pad = found->is_array() && found->size() == 1 ? found->front() : *found;
+  return pad.is_number_integer() ? pad.get<int>() : otherwise;
+}
+
 }  // namespace tandem

@@ -47,4 +47,9 @@ class ConfigReader {
   const nlohmann::json& raw_;
 };
 
+// The size, or `otherwise` if the key is absent or null.
+int size_or(const ConfigReader& in, const char* key, int max, int otherwise);
+// pad_token_id, which files also have as a list of one; `otherwise` if it is absent, or no integer.
+int padding_of(const ConfigReader& in, int otherwise);
+
 }  // namespace tandem

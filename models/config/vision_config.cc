@@ -24,10 +24,6 @@ std::pair<int, int> read_rectangle(const ConfigReader& in, const char* key, int 
 
 }  // namespace
 
-int size_or(const ConfigReader& in, const char* key, int max, int otherwise) {
-  return in.find(key) ? in.size(key, max).value_or(otherwise) : otherwise;
-}
-
 VisionConfig read_vision(const ConfigReader& in) {
   constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
   VisionConfig out;

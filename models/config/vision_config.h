@@ -17,7 +17,5 @@ struct VisionConfig {
 
 // Throws InputError naming the key.
 VisionConfig read_vision(const ConfigReader& in);
-// The value, or `otherwise` if the key is absent or null.
-int size_or(const ConfigReader& in, const char* key, int max, int otherwise);
 
 }  // namespace tandem

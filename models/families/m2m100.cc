@@ -14,16 +14,9 @@ namespace {
 
 constexpr int kPad = 1;  // HuggingFace's, where config.json names none
 
-int pad_of(const nlohmann::json& config) {
-  const auto found = config.find("pad_token_id");
-  if (found == config.end()) return kPad;
-  const nlohmann::json& pad = found->is_array() && found->size() == 1 ? (*found)[0] : *found;
-  return pad.is_number_integer() ? pad.get<int>() : kPad;
-}
-
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Positions table =
-      Positions::fairseq_sinusoidal(b, c.max_position_embeddings, c.d_model, pad_of(c.raw));
+  const Positions table = Positions::fairseq_sinusoidal(b, c.max_position_embeddings, c.d_model,
+                                                        padding_of(c.reader(), kPad));
   const auto positions = [&](const Weights& side) {
     // Old checkpoints carry the table, which follows from its size.
     (side / "embed_positions").find_any("weights");
@@ -41,7 +34,7 @@ constexpr EncoderDecoderDefaults kDefaults = [] {
 
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);
-  const int pad = pad_of(in.raw());
+  const int pad = padding_of(in, kPad);
   if (pad < 0 || pad >= out.vocab_size)
     in.fail("pad_token_id", "is " + std::to_string(pad) + ", which is not in the vocabulary");
 }
@@ -105,7 +98,7 @@ constexpr std::string_view kNllbLanguages =
 
 ModelLimits limits(const ModelConfig& c) {
   ModelLimits out = encoder_decoder_limits(c);
-  out.position_padding = {pad_of(c.raw), pad_of(c.raw)};
+  out.position_padding = {padding_of(c.reader(), kPad), padding_of(c.reader(), kPad)};
   return out;
 }
 

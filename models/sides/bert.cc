@@ -3,7 +3,6 @@
 // the first is used. As a decoder a transform stands before the output embedding.
 #include <utility>
 
-#include "models/config/vision_config.h"
 #include "models/sides/sides.h"
 
 namespace tandem {
@@ -115,15 +114,16 @@ DecoderSide make_decoder(const ConfigReader& in, const Bert& c, std::optional<in
   out.ends = [c, names, activation](const Weights& w, const Build& b) {
     const Weights layers = w / names.base, head = w / names.head;
     const Weights scope = layers / "embeddings";
-    const HostTensor tokens = input_table(scope / "word_embeddings", "weight", head / "decoder",
-                                          "weight", {c.vocab_size, c.d_model}, c.tied);
+    const Weights words = scope / "word_embeddings", projection = head / "decoder";
+    const Shape shape{c.vocab_size, c.d_model};
+    const HostTensor tokens = one_of_tied(words, projection, shape, c.tied);
     // The bias lies under one of two names, or under both.
     const Shape of_bias{c.vocab_size};
     auto bias = (head / "decoder").find("bias", of_bias);
     const auto other = head.find("bias", of_bias);
     if (!bias && c.tied) bias = other;
     if (!bias) bias = (c.tied ? head : head / "decoder").get("bias", of_bias);  // throws
-    const HostTensor table = output_table(head / "decoder", "weight", tokens, c.tied);
+    const HostTensor table = one_of_tied(projection, words, shape, c.tied);
     return DecoderSide::Ends{layers, [=, &b] { return embeddings_of(c, tokens, scope, b); },
                              [=, &b] { return ParallelLMHead(table, to_float(*bias), b); },
                              [=, &b] {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "models/config/vision_config.h"
 #include "models/sides/sides.h"
 
 namespace tandem {
@@ -160,9 +159,9 @@ DecoderSide decoder(const ConfigReader& in) {
       for (const char* attention : {"attn", "crossattention"})
         for (const char* mask : {"bias", "masked_bias"})
           (layers / "h" / i / attention).find_any(mask);
-    const HostTensor tokens = input_table(layers / "wte", "weight", projection, "weight",
-                                          {c.vocab_size, c.d_model}, c.tied);
-    const HostTensor table = output_table(projection, "weight", tokens, c.tied);
+    const Shape vocabulary{c.vocab_size, c.d_model};
+    const HostTensor tokens = one_of_tied(layers / "wte", projection, vocabulary, c.tied);
+    const HostTensor table = one_of_tied(projection, layers / "wte", vocabulary, c.tied);
     const auto embeddings = [=, &b] {
       const Shape shape{c.positions, c.d_model};
       const Tensor rows = to_float((layers / "wpe").get("weight", shape)).reshape(shape);

@@ -5,8 +5,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "models/config/vision_config.h"
-
 namespace tandem {
 
 // A line a class, expanded twice: the declaration and the entry.
@@ -83,19 +81,6 @@ int read_states_width(const ConfigReader& in, const SideSizes& s, bool takes_any
     in.fail(key, "is " + std::to_string(width) + ", but this class makes keys and values of " +
                      std::to_string(s.d_model) + " features");
   return width;
-}
-
-HostTensor output_table(const Weights& w, const char* name, const HostTensor& tokens, bool tied) {
-  if (!tied) return w.get(name, tokens.shape);
-  return w.find(name, tokens.shape).value_or(tokens);
-}
-
-HostTensor input_table(const Weights& w, const char* name, const Weights& out_w,
-                       const char* out_name, const Shape& shape, bool tied) {
-  if (auto own = w.find(name, shape)) return *own;
-  if (tied)
-    if (auto other = out_w.find(out_name, shape)) return *other;
-  return w.get(name, shape);  // throws, naming it
 }
 
 }  // namespace tandem

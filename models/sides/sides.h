@@ -74,10 +74,5 @@ SideOptions options_of(const SideSizes& s, NormPlace norms, float eps);
 // cross_attention_hidden_size; 0: absent. takes_any: whether keys and values of the class can be
 // made of another width than d_model.
 int read_states_width(const ConfigReader& in, const SideSizes& s, bool takes_any);
-// The output embedding of `name`: as it is stored, else the input's, if they are tied.
-HostTensor output_table(const Weights& w, const char* name, const HostTensor& tokens, bool tied);
-// The input embedding of `name`; where it is not stored, the output's, if they are tied.
-HostTensor input_table(const Weights& w, const char* name, const Weights& out_w,
-                       const char* out_name, const Shape& shape, bool tied);
 
 }  // namespace tandem

@@ -1,7 +1,6 @@
 // TrOCR's decoder (Li et al. 2021), which is BART's with learned or sinusoidal positions.
 #include <cmath>
 
-#include "models/config/vision_config.h"
 #include "models/sides/sides.h"
 
 namespace tandem {
@@ -59,9 +58,10 @@ DecoderSide decoder(const ConfigReader& in) {
   out.ends = [c](const Weights& w, const Build& b) {
     const Weights layers = w / "model" / "decoder", projection = w / "output_projection";
     layers.find_any("version");
-    const HostTensor tokens = input_table(layers / "embed_tokens", "weight", projection, "weight",
-                                          {c.vocab_size, c.d_model}, c.tied);
-    const HostTensor table = output_table(projection, "weight", tokens, c.tied);
+    const Weights words = layers / "embed_tokens";
+    const Shape shape{c.vocab_size, c.d_model};
+    const HostTensor tokens = one_of_tied(words, projection, shape, c.tied);
+    const HostTensor table = one_of_tied(projection, words, shape, c.tied);
     return DecoderSide::Ends{layers, [=, &b] { return embeddings_of(c, tokens, layers, b); },
                              [=, &b] { return ParallelLMHead(table, {}, b); }};
   };

@@ -52,8 +52,8 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
 // Tokens of one sequence at positions first, first + 1, …, with the table that covers them.
 void append_decoder(std::span<const int32_t> blocks, int first, std::span<const int32_t> ids,
                     int block_size, ModelInput& in);
-// Gives the tokens that were appended last, `ids` behind the first `first` ones of the sequence,
-// the positions of a model that does not count `padding` (ModelLimits::position_padding).
+// Sets the positions of the tokens `ids`, which were appended last, in a model that does not count
+// `padding` (ModelLimits::position_padding). `first`: tokens of the sequence before them.
 void skip_padding(const WorkerSequence& seq, int first, std::span<const int32_t> ids,
                   int32_t padding, ModelInput& in);
 // Cross-attention of the tokens that were appended last, all of them the group's.

@@ -57,9 +57,8 @@ class ParamsResolver {
   const ModelLimits& limits() const { return limits_; }
   // Of the ids that the encoder reads: it may have a vocabulary of its own.
   int encoder_vocab_size() const {
-    return has_two_vocabularies() ? limits_.encoder_vocabulary : vocab_size_;
+    return limits_.encoder_vocabulary > 0 ? limits_.encoder_vocabulary : vocab_size_;
   }
-  bool has_two_vocabularies() const { return limits_.encoder_vocabulary > 0; }
   // Of the encoder and of the decoder. 0: not limited.
   int encoder_positions() const { return limits_.encoder_positions.value_or(0); }
   int decoder_positions() const { return limits_.decoder_positions.value_or(0); }

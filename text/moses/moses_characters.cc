@@ -46,7 +46,6 @@ bool is_plain_alpha(char32_t c) { return in(kPlainAlpha, c); }
 bool is_number(char32_t c) { return in(kNumber, c); }
 bool is_currency(char32_t c) { return in(kCurrency, c); }
 bool is_lower(char32_t c) { return in(kLower, c); }
-bool is_space(char32_t c) { return tandem::is_space(c) || (c >= 0x1c && c <= 0x1f); }
 
 bool is_cjk(char32_t c) {
   static constexpr CodePointRange kRanges[] = {

@@ -13,7 +13,6 @@ bool is_number(char32_t c);
 bool is_currency(char32_t c);
 bool is_lower(char32_t c);
 bool is_cjk(char32_t c);
-bool is_space(char32_t c);  // as Python's \s
 
 // Whether texts of the language can be cut into words.
 bool knows(std::string_view language);

@@ -1,9 +1,5 @@
 #include "text/moses/moses_model.h"
 
-#include <unicode/bytestream.h>
-#include <unicode/casemap.h>
-#include <unicode/stringpiece.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -11,55 +7,25 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/strings/printable.h"
 #include "text/moses/moses_normalizer.h"
 #include "text/moses/moses_stream.h"
 #include "text/moses/moses_tokenizer.h"
-#include "text/pipeline/models/bpe_model.h"
+#include "text/pipeline/models/symbol_bpe.h"
 #include "text/pipeline/models/vocabulary.h"
+#include "text/unicode/letter_case.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kEnd = "</w>";
-constexpr const char* kUnknownPiece = " ";  // in no piece
-
-std::string lowered(std::string_view text) {
-  UErrorCode status = U_ZERO_ERROR;
-  std::string out;
-  icu::StringByteSink<std::string> sink(&out);
-  const icu::StringPiece piece(text.data(), static_cast<int32_t>(text.size()));
-  icu::CaseMap::utf8ToLower("", 0, piece, sink, nullptr, status);
-  TANDEM_CHECK(U_SUCCESS(status));
-  return out;
-}
-
 // Merges need not make pieces of the vocabulary.
-json symbols_model(const MosesFiles& files, const JsonView& merges) {
-  json vocabulary = {{kUnknownPiece, 0}};
-  const auto add = [&](std::string symbol) {
-    vocabulary.emplace(std::move(symbol), vocabulary.size());
-  };
-  for (const auto& entry : files.source.items())
-    if (!entry.key().empty()) add(entry.key());
-  for (size_t i = 0, n = merges.size(); i < n; ++i) {
-    const std::string& merge = merges.at(i).string();
-    const size_t space = merge.find(' ');
-    if (space == 0 || space >= merge.size() - 1) merges.at(i).fail("expected two tokens");
-    std::string left = merge.substr(0, space), right = merge.substr(space + 1);
-    add(left + right);
-    add(std::move(left));
-    add(std::move(right));
-  }
-  return {{"type", "BPE"},
-          {"vocab", std::move(vocabulary)},
-          {"merges", merges.value()},
-          {"unk_token", kUnknownPiece},
-          {"end_of_word_suffix", kEnd}};
+std::vector<std::string> keys_of(const json& vocabulary) {
+  std::vector<std::string> out;
+  for (const auto& entry : vocabulary.items()) out.push_back(entry.key());
+  return out;
 }
 
 class MosesModel final : public VocabularyModel {
@@ -72,12 +38,10 @@ class MosesModel final : public VocabularyModel {
     const auto unknown = vocabulary_.find(files.unknown_token);
     if (!unknown)
       throw invalid_model(file, in_quotes(files.unknown_token) + " is not in the vocabulary");
-    const json model = symbols_model(files, JsonView(files.merges, file));
-    symbols_ = std::make_unique<BpeModel>(JsonView(model, file));
-    for (int32_t symbol = 0; symbol <= symbols_->max_id(); ++symbol)
-      ids_.push_back(vocabulary_.find(symbols_->id_to_token(symbol).value_or(kUnknownPiece))
-                         .value_or(*unknown));
-    ids_[0] = *unknown;
+    const auto id_of = [&](std::string_view symbol) {
+      return vocabulary_.find(symbol).value_or(*unknown);
+    };
+    symbols_.emplace(keys_of(files.source), JsonView(files.merges, file), id_of, *unknown);
   }
 
   std::optional<std::string_view> id_to_token(int32_t id) const override {
@@ -92,36 +56,32 @@ class MosesModel final : public VocabularyModel {
   class Encoder final : public WordEncoder {
    public:
     Encoder(const MosesModel& model, GrowthBudget& budget)
-        : model_(model), symbols_(model.symbols_->word_encoder(budget)) {}
+        : model_(model), symbols_(*model.symbols_, budget) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
-      std::u32string plain = model_.lower_case_ ? moses::normalize(lowered(text), model_.language_)
-                                                : moses::normalize(text, model_.language_);
-      for (const std::string& word : moses::tokenize(std::move(plain), model_.language_)) {
-        found_.clear();
-        symbols_->encode(word, found_);
-        for (const int32_t symbol : found_) ids.push_back(model_.ids_[static_cast<size_t>(symbol)]);
-      }
+      const std::string& language = model_.language_;
+      std::u32string plain =
+          moses::normalize(model_.lower_case_ ? lower_case(text) : std::string(text), language);
+      for (const std::string& word : moses::tokenize(std::move(plain), language))
+        symbols_.encode(word, ids);
     }
 
    private:
     const MosesModel& model_;
-    std::unique_ptr<WordEncoder> symbols_;
-    std::vector<int32_t> found_;
+    SymbolBpe::Encoder symbols_;
   };
 
   Vocabulary target_;
   std::string language_;
   bool lower_case_;
-  std::unique_ptr<TokenModel> symbols_;
-  std::vector<int32_t> ids_;  // by symbol
+  std::optional<SymbolBpe> symbols_;
 };
 
 class MosesDecoder final : public Decoder {
  public:
   explicit MosesDecoder(std::string language) : language_(std::move(language)) {}
   std::string token_bytes(std::string_view token) const override {
-    if (!token.ends_with(kEnd)) return std::string(token);
-    return std::string(token.substr(0, token.size() - kEnd.size())) + ' ';
+    if (!token.ends_with(SymbolBpe::kEnd)) return std::string(token);
+    return std::string(token.substr(0, token.size() - SymbolBpe::kEnd.size())) + ' ';
   }
   std::unique_ptr<TokenStream> stream() const override {
     return std::make_unique<moses::MosesStream>(language_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "text/moses/moses_characters.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem::moses {
 namespace {
@@ -42,7 +43,7 @@ void replace_with_space(Text& text, char32_t from, View to) {
       continue;
     }
     out += to;
-    while (++i < text.size() && is_space(text[i])) {
+    while (++i < text.size() && is_python_space(text[i])) {
     }
   }
   text = out;
@@ -138,7 +139,7 @@ void quote_before_dots(Text& text) {
       continue;
     }
     size_t end = dots + 1;
-    while (end < text.size() && is_space(text[end])) ++end;
+    while (end < text.size() && is_python_space(text[end])) ++end;
     if (end < text.size() && text[end] != '<') ++end;  // a part of the match
     out += '"';
     out.append(text, i, dots - i).append(text, dots + 1, end - dots - 1);
@@ -214,8 +215,8 @@ Text normalize(std::string_view text, std::string_view language) {
   Text out = to_characters(text);
   plain_punctuation(out);
   normalize_punctuation(out, language);
-  while (!out.empty() && is_space(out.back())) out.pop_back();
-  out.erase(out.begin(), std::find_if_not(out.begin(), out.end(), is_space));
+  while (!out.empty() && is_python_space(out.back())) out.pop_back();
+  out.erase(out.begin(), std::find_if_not(out.begin(), out.end(), is_python_space));
   std::erase_if(out, is_non_printing);
   return out;
 }

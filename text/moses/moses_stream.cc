@@ -5,12 +5,14 @@
 
 #include "base/strings/utf8.h"
 #include "text/moses/moses_characters.h"
+#include "text/pipeline/models/symbol_bpe.h"
 #include "text/replaced.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem::moses {
 namespace {
 
-constexpr std::string_view kEnd = "</w>", kHyphen = "@-@";
+constexpr std::string_view kHyphen = "@-@";
 
 std::string unescaped(std::string text) {
   if (text.find('&') == std::string::npos) return text;
@@ -40,12 +42,12 @@ bool joins(std::string_view language) {
 }
 
 std::string MosesStream::append(std::string_view token) {
-  std::string text = replaced(replaced(token, " ", ""), kEnd, " ");
+  std::string text = replaced(replaced(token, " ", ""), SymbolBpe::kEnd, " ");
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = code_point_at(text, at);
     const auto length = static_cast<size_t>(c.length);
-    if (!is_space(c.value))
+    if (!is_python_space(c.value))
       letters_.append(text, at, length);
     else if (!letters_.empty())
       out += add_word(std::exchange(letters_, {}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/moses/moses_characters.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem::moses {
 namespace {
@@ -14,7 +15,7 @@ using View = std::u32string_view;
 Text joined_spaces(View text) {
   Text out;
   for (const char32_t c : text)
-    if (!is_space(c))
+    if (!is_python_space(c))
       out += c;
     else if (!out.empty() && out.back() != ' ')
       out += ' ';
@@ -25,7 +26,7 @@ Text joined_spaces(View text) {
 Text spaced_out(View text) {
   Text out;
   for (const char32_t c : text) {
-    const bool stays = is_alnum(c) || is_space(c) || View(U".'`,-").find(c) != View::npos;
+    const bool stays = is_alnum(c) || is_python_space(c) || View(U".'`,-").find(c) != View::npos;
     if (stays)
       out += c;
     else
@@ -143,7 +144,7 @@ std::vector<View> words_of(View text) {
   std::vector<View> out;
   for (size_t i = 0; i < text.size();) {
     size_t end = i;
-    while (end < text.size() && !is_space(text[end])) ++end;
+    while (end < text.size() && !is_python_space(text[end])) ++end;
     if (end > i) out.push_back(text.substr(i, end - i));
     i = end + 1;
   }
@@ -195,7 +196,7 @@ void append_escaped(View text, std::string& out) {
 
 std::vector<std::string> tokenize(Text text, std::string_view language) {
   for (char32_t& c : text)  // white space first, since it has control characters
-    if (is_space(c)) c = ' ';
+    if (is_python_space(c)) c = ' ';
   std::erase_if(text, [](char32_t c) { return c < ' '; });
   text = spaced_out(joined_spaces(text));
   text = split_commas(hide_dots(split_hyphens(text)));

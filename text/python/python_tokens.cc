@@ -1,16 +1,10 @@
 #include "text/python/python_tokens.h"
 
-#include <unicode/uchar.h>
-
 #include "base/strings/utf8.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {
-
-// As str.strip() does.
-bool is_python_space(char32_t c) {
-  return u_isUWhiteSpace(static_cast<UChar32>(c)) || (c >= 0x1c && c <= 0x1f);
-}
 
 std::string_view without_space_before(std::string_view text) {
   while (!text.empty()) {

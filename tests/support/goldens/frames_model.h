@@ -1,6 +1,6 @@
 // A family whose encoder reads frames, two to a position, and is otherwise BART: a checkpoint of
-// bart-tiny with another name. Frame value k times row k of the token table is what a frame adds to
-// its position, so a frame of a single 1 is the token of that id, and BART says what must come out.
+// bart-tiny with another name. A frame adds to its position: the sum of value k times row k of the
+// token table. So a frame with a single 1 is the token of that id, and BART gives the result.
 #pragma once
 
 #include <algorithm>

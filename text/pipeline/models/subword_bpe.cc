@@ -1,9 +1,5 @@
 #include "text/pipeline/models/subword_bpe.h"
 
-#include <unicode/bytestream.h>
-#include <unicode/casemap.h>
-#include <unicode/stringpiece.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -11,29 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/strings/utf8.h"
-#include "text/pipeline/models/bpe_model.h"
+#include "text/pipeline/models/symbol_bpe.h"
 #include "text/pipeline/models/vocabulary.h"
+#include "text/unicode/letter_case.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {
 
-using nlohmann::json;
-
-constexpr std::string_view kGoesOn = "@@", kEnd = "</w>", kNewLine = "__newln__";
-constexpr const char* kNoSymbol = " ";  // in no piece
-
-std::string lower_case(std::string_view text) {
-  UErrorCode status = U_ZERO_ERROR;
-  std::string out;
-  icu::StringByteSink<std::string> sink(&out);
-  const icu::StringPiece piece(text.data(), static_cast<int32_t>(text.size()));
-  icu::CaseMap::utf8ToLower("", 0, piece, sink, nullptr, status);
-  TANDEM_CHECK(U_SUCCESS(status));
-  return out;
-}
+constexpr std::string_view kGoesOn = "@@", kNewLine = "__newln__";
 
 // A run of characters that are no space, and the line's end behind it, with spaces around
 // punctuation.
@@ -58,31 +41,21 @@ std::string spaced(std::string_view run) {
 }
 
 // What the merges work on: characters, the last one of a word with kEnd, and what they become.
-json symbols_model(const JsonView& in) {
-  json vocabulary = {{kNoSymbol, 0}};
-  const auto add = [&](std::string symbol) {
-    if (!symbol.empty()) vocabulary.emplace(std::move(symbol), vocabulary.size());
-  };
-  for (const auto& entry : in.at("vocab").object().items()) {
+std::vector<std::string> symbols_of(const JsonView& vocabulary) {
+  std::vector<std::string> out;
+  for (const auto& entry : vocabulary.object().items()) {
     const std::string& token = entry.key();
-    add(token + std::string(kEnd));
-    if (token.ends_with(kGoesOn)) add(token.substr(0, token.size() - kGoesOn.size()));
+    out.push_back(token + std::string(SymbolBpe::kEnd));
+    if (token.ends_with(kGoesOn)) out.push_back(token.substr(0, token.size() - kGoesOn.size()));
   }
-  const JsonView merges = in.at("merges");
-  for (size_t i = 0, n = merges.size(); i < n; ++i) {
-    const std::string& merge = merges.at(i).string();
-    const size_t space = merge.find(' ');
-    if (space == std::string::npos) merges.at(i).fail("expected two tokens");
-    std::string left = merge.substr(0, space), right = merge.substr(space + 1);
-    add(left + right);
-    add(std::move(left));
-    add(std::move(right));
-  }
-  return {{"type", "BPE"},
-          {"vocab", std::move(vocabulary)},
-          {"merges", merges.value()},
-          {"unk_token", kNoSymbol},
-          {"end_of_word_suffix", kEnd}};
+  return out;
+}
+
+// A symbol within a word, or at its end, as pieces are written.
+std::string token_of(std::string_view symbol) {
+  if (symbol.ends_with(SymbolBpe::kEnd))
+    return std::string(symbol.substr(0, symbol.size() - SymbolBpe::kEnd.size()));
+  return std::string(symbol).append(kGoesOn);
 }
 
 class SubwordModel final : public VocabularyModel {
@@ -91,17 +64,10 @@ class SubwordModel final : public VocabularyModel {
       : VocabularyModel(in.at("vocab")) {
     const auto unknown = vocabulary_.find(unknown_token);
     if (!unknown) in.at("vocab").fail("lacks " + unknown_token);
-    const json model = symbols_model(in);
-    symbols_ = std::make_unique<BpeModel>(JsonView(model, in.file()));
-    for (int32_t symbol = 0; symbol <= symbols_->max_id(); ++symbol) {
-      std::string token(symbols_->id_to_token(symbol).value_or(kNoSymbol));
-      if (token.ends_with(kEnd))
-        token.resize(token.size() - kEnd.size());
-      else
-        token += kGoesOn;
-      ids_.push_back(vocabulary_.find(token).value_or(*unknown));
-    }
-    ids_[0] = *unknown;
+    const auto id_of = [&](std::string_view symbol) {
+      return vocabulary_.find(token_of(symbol)).value_or(*unknown);
+    };
+    symbols_.emplace(symbols_of(in.at("vocab")), in.at("merges"), id_of, *unknown);
   }
 
   std::unique_ptr<WordEncoder> word_encoder(GrowthBudget& budget) const override {
@@ -111,8 +77,7 @@ class SubwordModel final : public VocabularyModel {
  private:
   class Encoder final : public WordEncoder {
    public:
-    Encoder(const SubwordModel& model, GrowthBudget& budget)
-        : model_(model), symbols_(model.symbols_->word_encoder(budget)) {}
+    Encoder(const SubwordModel& model, GrowthBudget& budget) : symbols_(*model.symbols_, budget) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
       for (size_t at = 0; at < text.size();) {
         size_t end = at;
@@ -132,23 +97,15 @@ class SubwordModel final : public VocabularyModel {
     void encode_run(std::string_view run, std::vector<int32_t>& ids) {
       while (!run.empty()) {
         const size_t space = std::min(run.find(' '), run.size());
-        if (space > 0) encode_word(lower_case(run.substr(0, space)), ids);
+        if (space > 0) symbols_.encode(lower_case(run.substr(0, space)), ids);
         run.remove_prefix(std::min(space + 1, run.size()));
       }
     }
-    void encode_word(std::string_view word, std::vector<int32_t>& ids) {
-      found_.clear();
-      symbols_->encode(word, found_);
-      for (const int32_t symbol : found_) ids.push_back(model_.ids_[static_cast<size_t>(symbol)]);
-    }
 
-    const SubwordModel& model_;
-    std::unique_ptr<WordEncoder> symbols_;
-    std::vector<int32_t> found_;
+    SymbolBpe::Encoder symbols_;
   };
 
-  std::unique_ptr<TokenModel> symbols_;
-  std::vector<int32_t> ids_;  // by symbol
+  std::optional<SymbolBpe> symbols_;
 };
 
 class SubwordDecoder final : public Decoder {

@@ -107,7 +107,8 @@ class WordPieceModel final : public WordModel {
   };
 
   static uint64_t read_max_characters(const JsonView& json) {
-    if (!json.value().is_number_unsigned()) json.fail("expected a number, 0 or more");
+    if (!json.value().is_number_integer() || json.value() < 0)
+      json.fail("expected a number, 0 or more");
     return json.value().get<uint64_t>();
   }
   bool is_short(std::string_view word) const {
