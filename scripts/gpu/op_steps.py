@@ -86,12 +86,6 @@ def launches_of(text):
     return list(out.values())
 
 
-def last_step(launches):
-    """Those between the last two answers."""
-    ends = [i for i, one in enumerate(launches) if re.search(r"tell_host", one["kernel"])]
-    return launches[ends[-2] + 1:ends[-1] + 1] if len(ends) > 1 else []
-
-
 def by_kernel(launches):
     rows = {}
     for one in launches:
@@ -107,22 +101,45 @@ def by_kernel(launches):
     return sorted(rows.values(), key=lambda r: -r["us"])
 
 
-def profiled(run):
+def steps_of(launches):
+    """The launches of each step, in order: one ends with its answer."""
+    out, step = [], []
+    for one in launches:
+        step.append(one)
+        if re.search(r"tell_host", one["kernel"]):
+            out.append(step)
+            step = []
+    return out
+
+
+def profile(run, batch, *arguments):
+    """The steps of one batch as ncu sees them."""
     run.need_gpu()
     ncu = run.about["tools"]["ncu"]
     if not ncu:
         raise NotRun("there is no ncu")
+    status, text = run.call([ncu, "--clock-control", "none", "--csv", "--print-units", "base", "--print-kernel-base",
+                             "function", "--metrics", ",".join(METRICS), "--target-processes", "all", run.pack / "bin/bench_gpu",
+                             "--model", model(run), "--device", run.device, "--enforce-eager", "--batch", str(batch), "--repeat", "1",
+                             *arguments])
+    steps = steps_of(launches_of(text))
+    if status != 0 or not steps:
+        raise Failed(f"ncu: status {status}, {len(steps)} steps")
+    return steps
+
+
+def profiled(run):
     rows = []
     for batch in (1, 128):
-        status, text = run.call([ncu, "--clock-control", "none", "--csv", "--print-units", "base", "--print-kernel-base",
-                                 "function", "--metrics", ",".join(METRICS), "--target-processes", "all", run.pack / "bin/bench_gpu",
-                                 "--model", model(run), "--device", run.device, "--enforce-eager", "--batch", str(batch), "--repeat", "1",
-                                 "--new-tokens", "4", *SMALL[:4]])
-        step = last_step(launches_of(text))
-        if status != 0 or not step:
-            raise Failed(f"ncu: status {status}, {len(step)} kernels of a step", {"rows": rows})
-        rows += [{"batch": batch, **row} for row in by_kernel(step)]
+        steps = profile(run, batch, "--new-tokens", "4", *SMALL[:4])
+        rows += [{"batch": batch, **row} for row in by_kernel(steps[-1])]
     return {"rows": rows}
+
+
+def profiled_prompts(run):
+    """The step with the most work: encoder, cross keys and values, first tokens."""
+    steps = profile(run, 32, "--new-tokens", "2")
+    return {"rows": by_kernel(max(steps, key=lambda step: sum(one.get(METRICS[0], 0) for one in step)))}
 
 
 STEPS = [
@@ -133,4 +150,5 @@ STEPS = [
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,
          table("products", "others", "--dependent", "--batch", "1,8,32,128")),
     Step("ops.profiled", "ncu: the kernels of one step at batch 1 and 128", 90, 25, profiled),
+    Step("ops.profiled_prompts", "ncu: the kernels of a step with 32 prompts", 60, 15, profiled_prompts),
 ]

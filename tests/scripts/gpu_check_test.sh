@@ -61,7 +61,7 @@ assert [r["us"] for r in op_steps.summed([*rows, best])] == [2.0 * (12 * 12 + 2)
 lines = ['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"']
 for i, kernel in enumerate(["tell_host_kernel", "norm<float>(int)", "norm<float>(int)", "tell_host_kernel", "copy"]):
     lines += [f'"{i}","{kernel}","{op_steps.METRICS[0]}","ns","1,500"', f'"{i}","{kernel}","{op_steps.METRICS[2]}","%","{10 * i}"']
-found = op_steps.by_kernel(op_steps.last_step(op_steps.launches_of("==PROF== hello\n" + "\n".join(lines))))
+found = op_steps.by_kernel(op_steps.steps_of(op_steps.launches_of("==PROF== hello\n" + "\n".join(lines)))[-1])
 assert [(r["kernel"], r["launches"], r["us"]) for r in found] == [("norm", 2, 3.0), ("tell_host_kernel", 1, 1.5)], found
 assert found[0]["% of memory"] == 15.0, found
 # What is printed last has all that fits.
