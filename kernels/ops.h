@@ -195,6 +195,14 @@ struct ScatterRowsArgs {
 };
 void scatter_rows(Context& ctx, const ScatterRowsArgs& args);
 
+// out[i] = the sum of the rows [ranges[i][0], ranges[i][1]) of x, added in order in f32.
+struct SumRangesArgs {
+  Tensor x;       // [T, d]
+  Tensor ranges;  // [R, 2] i32, none of them empty
+  Tensor out;     // [R, d]
+};
+void sum_ranges(Context& ctx, const SumRangesArgs& args);
+
 // im2col: the windows of a convolution over the rows of each sequence, to be multiplied with its
 // weight [out, d, width], as it lies in a file. In row p of a sequence's `out`, feature c * width +
 // k is feature c of row stride * p + k - padding, or 0 if the sequence has no such row.
@@ -289,6 +297,17 @@ struct Window {
   int32_t back = kAll, ahead = kAll;
 };
 
+// Keys that are none of a sequence's tokens, which all of its queries see besides: of sequence i
+// the rows [ranges[i][0], ranges[i][1]) of k and v. Several sequences may have the same. `bias` goes
+// by the key's number in its range less min(position / unit, keys in the range - 1), where
+// `position` is the query's.
+struct SideKeys {
+  Tensor k, v;    // [G, num_kv_heads * head_dim]; empty where all ranges are
+  Tensor ranges;  // [S, 2] i32; empty: there are no such keys
+  PositionBias bias = {};
+  int32_t unit = 1;  // positions, at least 1
+};
+
 // A score goes through: scale, soft cap (cap * tanh(score / cap); 0: none), bias. Query head h
 // reads the keys and values of head h / (num_heads / num_kv_heads).
 
@@ -318,8 +337,11 @@ struct RaggedAttentionArgs {
   // keys. (A device goes by its activations' type.)
   bool bf16 = false;
   // If queries and keys are different tokens: this is the indptr of k and v, and `indptr` that of q
-  // and out. Without bias, window and global tokens. Empty: `indptr` is of both.
+  // and out. Without biases, window and global tokens. Empty: `indptr` is of both.
   Tensor kv_indptr = {};  // [S + 1] i32
+  // Not with global tokens. A device reads the ranges and `indptr` itself, and takes the same
+  // kernel whether there are such keys or all ranges are empty.
+  SideKeys side = {};
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 

@@ -290,6 +290,17 @@ void write_kv(const ops::WriteKvArgs& args) {
   }
 }
 
+void sum_ranges(const ops::SumRangesArgs& args) {
+  for (int64_t i = 0; i < args.ranges.dim(0); ++i) {
+    const int32_t* range = args.ranges.row<int32_t>(i);
+    for (int64_t d = 0; d < args.x.dim(1); ++d) {
+      double sum = 0;
+      for (int64_t row = range[0]; row < range[1]; ++row) sum += double{args.x.row<float>(row)[d]};
+      args.out.row<float>(i)[d] = static_cast<float>(sum);
+    }
+  }
+}
+
 void ragged_attention(const ops::RaggedAttentionArgs& args) {
   const int32_t* indptr = args.indptr.data<int32_t>();
   const int32_t* kv = (args.kv_indptr.empty() ? args.indptr : args.kv_indptr).data<int32_t>();
@@ -300,27 +311,37 @@ void ragged_attention(const ops::RaggedAttentionArgs& args) {
                   *of = args.global_indptr.data<int32_t>();
     return std::find(rows + of[s], rows + of[s + 1], row) != rows + of[s + 1];
   };
-  for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s)
+  for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s) {
+    const int32_t* range = args.side.ranges.empty() ? nullptr : args.side.ranges.row<int32_t>(s);
+    // Side keys are numbers [0, aside), then come the sequence's own.
+    const int64_t aside = range == nullptr ? 0 : range[1] - range[0];
     for (int64_t t = indptr[s]; t < indptr[s + 1]; ++t)
       for (int head = 0; head < args.num_heads; ++head) {
         const int64_t column = int64_t{head} * args.head_dim, i = t - indptr[s];
-        const auto at = [&](const Tensor& x) {
-          return [&x, first = kv[s], column = int64_t{head / group} * args.head_dim](
-                     int64_t j, int d) { return double{x.row<float>(first + j)[column + d]}; };
+        const int64_t unit = std::min(i / args.side.unit, aside - 1);
+        const auto at = [&](const Tensor& side, const Tensor& x) {
+          return [&, column = int64_t{head / group} * args.head_dim](int64_t j, int d) {
+            return double{j < aside ? side.row<float>(range[0] + j)[column + d]
+                                    : x.row<float>(kv[s] + j - aside)[column + d]};
+          };
         };
         attend(
-            args.q.row<float>(t) + column, kv[s + 1] - kv[s], args.head_dim,
+            args.q.row<float>(t) + column, aside + kv[s + 1] - kv[s], args.head_dim,
             [&](int64_t j) {
-              return is_global(s, kv[s] + j) ||
-                     ((args.window.back == ops::Window::kAll || i - j <= args.window.back) &&
-                      (args.window.ahead == ops::Window::kAll || j - i <= args.window.ahead));
+              const int64_t key = j - aside;
+              return key < 0 || is_global(s, kv[s] + key) ||
+                     ((args.window.back == ops::Window::kAll || i - key <= args.window.back) &&
+                      (args.window.ahead == ops::Window::kAll || key - i <= args.window.ahead));
             },
-            at(args.k), at(args.v),
+            at(args.side.k, args.k), at(args.side.v, args.v),
             [&](int64_t j, double x) {
-              return capped(x * double{args.scale}, args.soft_cap) + bias_of(args.bias, head, i, j);
+              return capped(x * double{args.scale}, args.soft_cap) +
+                     (j < aside ? bias_of(args.side.bias, head, unit, j)
+                                : bias_of(args.bias, head, i, j - aside));
             },
             args.out.row<float>(t) + column);
       }
+  }
 }
 
 void paged_attention(const ops::PagedAttentionArgs& args) {

@@ -26,6 +26,7 @@ namespace tandem {
   FAMILY(mt5)                    \
   FAMILY(mvp)                    \
   FAMILY(pegasus)                \
+  FAMILY(pegasus_x)              \
   FAMILY(plbart)                 \
   FAMILY(t5)                     \
   FAMILY(t5gemma)                \

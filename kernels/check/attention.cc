@@ -72,9 +72,23 @@ void check_global_rows(const RaggedAttentionArgs& args, int64_t sequences) {
     }
 }
 
+void check_side(Context& ctx, const RaggedAttentionArgs& args, int64_t kv_heads) {
+  const SideKeys& side = args.side;
+  TANDEM_CHECK(args.global_indptr.empty(), "global tokens and side keys");
+  TANDEM_CHECK_GE(side.unit, 1);
+  check_bias(ctx, side.bias, args.num_heads);
+  const int64_t rows = side.k.empty() ? 0 : side.k.dim(0);
+  if (rows > 0) {
+    check_activations(ctx, side.k, rows, kv_heads * args.head_dim);
+    check_activations(ctx, side.v, rows, kv_heads * args.head_dim);
+  }
+  check_ranges(ctx, side.ranges, args.indptr.dim(0) - 1, rows, /*least=*/0);
+}
+
 // Keys of their own for the queries' sequences: some for each that has queries.
 void check_kv_indptr(const RaggedAttentionArgs& args, int64_t sequences, int64_t keys) {
-  TANDEM_CHECK(args.bias.values.empty() && args.global_rows.empty() &&
+  TANDEM_CHECK(args.bias.values.empty() && args.side.bias.values.empty() &&
+                   args.global_rows.empty() &&
                    args.window.back == Window::kAll && args.window.ahead == Window::kAll,
                "places among the keys for queries that are not of their tokens");
   check_indptr(args.kv_indptr, sequences, keys);
@@ -85,7 +99,7 @@ void check_kv_indptr(const RaggedAttentionArgs& args, int64_t sequences, int64_t
 }
 
 // What the CPU reads.
-void check_ranges(const RaggedAttentionArgs& args, int64_t rows) {
+void check_ragged_rows(const RaggedAttentionArgs& args, int64_t rows) {
   TANDEM_CHECK_EQ(args.indptr.rank(), 1);
   TANDEM_CHECK_GE(args.indptr.dim(0), 1);
   const int64_t sequences = args.indptr.dim(0) - 1;
@@ -132,8 +146,9 @@ void ragged_attention(Context& ctx, const RaggedAttentionArgs& args) {
   check_bias(ctx, args.bias, args.num_heads);
   TANDEM_CHECK_GE(args.soft_cap, 0.0f);
   check_window(args.window);
-  if (args.plan == nullptr) check_ranges(args, rows);
+  if (args.plan == nullptr) check_ragged_rows(args, rows);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
+  if (!args.side.ranges.empty() && size > 0) check_side(ctx, args, kv_heads);
   if (rows > 0 && size > 0) ops_of(ctx).ragged_attention(ctx, args);
 }
 

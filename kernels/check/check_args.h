@@ -84,6 +84,21 @@ inline void check_indptr(const Tensor& t, int64_t sequences, int64_t end) {
   TANDEM_CHECK_EQ(static_cast<int64_t>(p[sequences]), end);
 }
 
+// `count` ranges of at least `least` rows each, of [0, rows).
+inline void check_ranges(const Context& ctx, const Tensor& t, int64_t count, int64_t rows,
+                         int64_t least) {
+  const int64_t dims[] = {count, 2};
+  check_shape_and_type(t, dims, 2, DType::kI32);
+  TANDEM_CHECK(t.contiguous() && t.device() == ctx.device());
+  if (t.device() != Device::kCpu) return;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t* range = t.row<int32_t>(i);
+    TANDEM_CHECK_GE(range[0], 0);
+    TANDEM_CHECK_GE(int64_t{range[1]} - range[0], least);
+    TANDEM_CHECK_LE(int64_t{range[1]}, rows);
+  }
+}
+
 // Every element in [begin, end).
 inline void check_range(const Tensor& t, int64_t begin, int64_t end) {
   if (t.device() != Device::kCpu) return;

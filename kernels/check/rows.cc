@@ -90,6 +90,16 @@ void scatter_rows(Context& ctx, const ScatterRowsArgs& args) {
   if (args.rows.dim(0) > 0) ops_of(ctx).scatter_rows(ctx, args);
 }
 
+void sum_ranges(Context& ctx, const SumRangesArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  TANDEM_CHECK_EQ(args.ranges.rank(), 2);
+  const int64_t count = args.ranges.dim(0);
+  check_activations(ctx, args.x, args.x.dim(0), args.x.dim(1));
+  check_activations(ctx, args.out, count, args.x.dim(1));
+  check_ranges(ctx, args.ranges, count, args.x.dim(0), /*least=*/1);
+  if (count > 0) ops_of(ctx).sum_ranges(ctx, args);
+}
+
 void soft_cap(Context& ctx, const SoftCapArgs& args) {
   TANDEM_CHECK_EQ(args.x.rank(), 2);
   check_matrix_there(ctx, args.x, args.x.dim(0), args.x.dim(1));

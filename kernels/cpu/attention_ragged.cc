@@ -85,17 +85,21 @@ class RaggedAttention {
  private:
   int64_t queries(int64_t s) const { return indptr_[s + 1] - indptr_[s]; }
   int64_t keys(int64_t s) const { return kv_indptr_[s + 1] - kv_indptr_[s]; }
-  // How far a query sees, of a sequence that has only so many keys.
+  // How far a query sees, of a sequence that has only so many keys. (Queries of other tokens than
+  // the keys may be more than these.)
   int64_t back(int64_t s) const { return reach(args_.window.back, s); }
   int64_t ahead(int64_t s) const { return reach(args_.window.ahead, s); }
   int64_t reach(int32_t distance, int64_t s) const {
-    return distance == ops::Window::kAll ? keys(s) : std::min<int64_t>(distance, keys(s));
+    return distance == ops::Window::kAll ? keys(s) + queries(s)
+                                         : std::min<int64_t>(distance, keys(s));
   }
-  // Whether there is a key that a query does not see.
-  bool has_window(int64_t s) const { return std::min(back(s), ahead(s)) < keys(s) - 1; }
+  // Whether there is a key that a query does not see, or others than the sequence's own.
+  bool has_window(int64_t s) const {
+    return std::min(back(s), ahead(s)) < keys(s) - 1 || side_keys(s) > 0;
+  }
   // Keys and values have the same stride, as pages have.
   bool reads_rows(int64_t s) const {
-    return !args_.kv_indptr.empty() && queries(s) <= kRaggedRows &&
+    return !args_.kv_indptr.empty() && queries(s) <= kRaggedRows && side_keys(s) == 0 &&
            args_.k.row_stride() == args_.v.row_stride();
   }
   bool in_bf16(int64_t s) const {
@@ -119,6 +123,11 @@ class RaggedAttention {
     while (bf16_queries_ < longest && tasks_of(2 * bf16_queries_) >= 16 * threads)
       bf16_queries_ *= 2;
   }
+  int64_t side_keys(int64_t s) const {
+    if (args_.side.ranges.empty()) return 0;
+    const int32_t* range = args_.side.ranges.row<int32_t>(s);
+    return range[1] - range[0];
+  }
   int64_t globals(int64_t s) const {
     if (args_.global_rows.empty()) return 0;
     const int32_t* indptr = args_.global_indptr.data<int32_t>();
@@ -128,7 +137,7 @@ class RaggedAttention {
   int64_t keys_of_queries(int64_t s, int64_t count) const {
     if (!has_window(s)) return keys(s);
     const int64_t window = std::min(keys(s), back(s) + count + ahead(s) + kPanelColumns - 1);
-    return round_up(globals(s), kPanelColumns) + round_up(window, kPanelColumns);
+    return round_up(globals(s) + side_keys(s), kPanelColumns) + round_up(window, kPanelColumns);
   }
   // What the thread has packed, at the end of its slice.
   int64_t* packed_id(int thread) const {
@@ -161,7 +170,21 @@ class RaggedAttention {
     if (h.global_count > 0)
       h.globals = args_.global_rows.data<int32_t>() + args_.global_indptr.data<int32_t>()[s];
     h.first_row = kv_row;
+    add_side(s, kv_column, head, h);
     return h;
+  }
+
+  void add_side(int64_t s, int64_t kv_column, int64_t head, RaggedHead& h) const {
+    const ops::SideKeys& side = args_.side;
+    h.side_count = side_keys(s);
+    if (h.side_count == 0) return;
+    const int64_t first = side.ranges.row<int32_t>(s)[0];
+    h.side_k = side.k.row<float>(first) + kv_column;
+    h.side_v = side.v.row<float>(first) + kv_column;
+    h.ld_side_k = side.k.row_stride();
+    h.ld_side_v = side.v.row_stride();
+    h.side_bias = head_bias(side.bias, head);
+    h.side_unit = side.unit;
   }
 
   void attend_rows(const RaggedHead& h, int thread) const {

@@ -101,6 +101,20 @@ void scatter_rows(Context& ctx, const ops::ScatterRowsArgs& args) {
   });
 }
 
+void sum_ranges(Context& ctx, const ops::SumRangesArgs& args) {
+  const int64_t size = args.x.dim(1), rows = args.x.dim(0);
+  const int64_t row_bytes = size * static_cast<int64_t>(sizeof(float));
+  for_rows(ctx, args.ranges.dim(0), row_bytes * (1 + rows / args.ranges.dim(0)), [&](int64_t i) {
+    const int32_t* range = args.ranges.row<int32_t>(i);
+    float* out = args.out.row<float>(i);
+    std::memcpy(out, args.x.row<float>(range[0]), static_cast<size_t>(row_bytes));
+    for (int64_t row = range[0] + 1; row < range[1]; ++row) {
+      const float* x = args.x.row<float>(row);
+      for (int64_t d = 0; d < size; ++d) out[d] += x[d];
+    }
+  });
+}
+
 // In pieces of rows: those of logits are long, and in decoding few.
 void soft_cap(Context& ctx, const ops::SoftCapArgs& args) {
   constexpr int64_t kPiece = kTaskBytes / static_cast<int64_t>(sizeof(float));

@@ -1,4 +1,4 @@
-// Rows by index: gathered, scattered. A block for each.
+// Rows by index: gathered, scattered, ranges of them added. A block for each.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
 
@@ -28,7 +28,30 @@ void copy_rows(Context& ctx, const Tensor& x, const Tensor& rows, const Tensor& 
   });
 }
 
+template <class T>
+__global__ void sum_kernel(const T* x, int64_t x_stride, const int32_t* ranges, T* out,
+                           int64_t out_stride, int64_t size) {
+  wait_for_earlier_kernels();
+  const int64_t block = blockIdx.x, begin = ranges[2 * block], end = ranges[2 * block + 1];
+  for (int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    float sum = 0.0f;
+    for (int64_t row = begin; row < end; ++row) sum += to_float(x[row * x_stride + i]);
+    out[block * out_stride + i] = from_float<T>(sum);
+  }
+}
+
 }  // namespace
+
+void sum_ranges(Context& ctx, const ops::SumRangesArgs& args) {
+  with_type(args.x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    TANDEM_LAUNCH(sum_kernel<T>, static_cast<unsigned>(args.ranges.dim(0)), kThreads, 0,
+                  stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
+                  args.ranges.data<int32_t>(), static_cast<T*>(args.out.raw()),
+                  args.out.row_stride(), args.out.dim(1));
+  });
+  after_launch("sum_ranges");
+}
 
 void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
   copy_rows</*kScatter=*/false>(ctx, args.x, args.rows, args.out);

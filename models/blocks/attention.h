@@ -50,7 +50,7 @@ struct AttentionOptions {
   std::optional<int> rotary = {};
   bool rotary_interleaved = false;
   NormKind head_norms = NormKind::kRms;
-  float eps = 1e-6f;  // of the norms of heads
+  float eps = 1e-6f;  // of the norms of heads and summaries
   // Added to the scores, by distance; of this rank's heads. Not of cross-attention.
   ops::PositionBias position_bias = {};
   Names names;

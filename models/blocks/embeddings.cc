@@ -52,7 +52,7 @@ Positions Positions::fairseq_sinusoidal(const Build& b, int count, int d_model, 
       row[half + i] = std::cos(angle);
     }
   }
-  std::fill_n(table.row<float>(pad), d_model, 0.0f);
+  if (pad >= 0) std::fill_n(table.row<float>(pad), d_model, 0.0f);
   out.table_ = b.ctx.resident(table);
   return out;
 }

@@ -18,7 +18,7 @@ class Positions {
   // Sines in the first half of the features, cosines in the second. A table in the file is used.
   static Positions sinusoidal(const Weights& w, const Build& b, int count, int d_model);
   // The same halves with fairseq's frequencies. Position p is row p + pad + 1. pad: the id of
-  // padding, at least 0; its own position is -1, a row of zeros.
+  // padding, whose own position is -1, a row of zeros; -1: none.
   static Positions fairseq_sinusoidal(const Build& b, int count, int d_model, int pad);
 
   // Position p is row p + offset of these rows [count, d_model] f32.

@@ -50,6 +50,11 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
   SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);
   if (shape.norms == NormPlace::kPre) of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
   if (shape.encoder) shape.encoder(of_encoder);
+  if (shape.decoder) shape.decoder(of_decoder);
+  if (shape.carried != nullptr)
+    parts.carried = [&, count = of_encoder.carried.count] {
+      return CarriedEmbeddings((encoder / shape.carried).get("weight", {count, c.d_model}), b);
+    };
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
                                    of_decoder);
 }

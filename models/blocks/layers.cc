@@ -44,7 +44,7 @@ Tensor normed(const Norm& norm, const Residual& state) {
 
 EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
     : on_cpu_(b.ctx.on_cpu()),
-      attention_(make_attention(w / o.names.self_attention, b, o)),
+      attention_(make_attention(w, b, o)),
       attention_norm_(w, b, o, o.names.self_norm, o.names.self_norm_behind),
       feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
                     o.feed_forward),
@@ -61,10 +61,16 @@ Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
   });
 }
 
-EncoderLayer::Attention EncoderLayer::make_attention(const Weights& w, const Build& b,
+EncoderLayer::Attention EncoderLayer::make_attention(const Weights& layer, const Build& b,
                                                      const LayerOptions& o) {
+  const Weights w = layer / o.names.self_attention;
   if (o.global_attention)
     return GlobalAttention(w, b, o.d_model, o.self_attention, *o.global_attention);
+  if (o.summary_attention)
+    return SummaryAttention(w, b, o.d_model, o.self_attention, *o.summary_attention);
+  if (o.block_attention)
+    return BlockAttention(w, b, o.d_model, o.self_attention, *o.block_attention,
+                          Norm(layer / o.block_attention->norm, b, o.d_model, o.eps, o.norm_kind));
   return EncoderAttention(w, b, o.d_model, o.self_attention);
 }
 

@@ -6,8 +6,10 @@
 #include <variant>
 
 #include "models/blocks/attention.h"
+#include "models/blocks/block_attention.h"
 #include "models/blocks/feed_forward.h"
 #include "models/blocks/global_attention.h"
+#include "models/blocks/summary_attention.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {
@@ -53,7 +55,10 @@ struct LayerOptions {
   int64_t d_model = 0;
   AttentionOptions self_attention, cross_attention;  // the latter of decoders
   bool merged_attention = false;  // of decoders: one softmax, of self_attention's projections
-  std::optional<GlobalAttentionOptions> global_attention = {};  // of encoders
+  // Of encoders, instead of attention to all or a window.
+  std::optional<GlobalAttentionOptions> global_attention = {};
+  std::optional<SummaryAttentionOptions> summary_attention = {};
+  std::optional<BlockAttentionOptions> block_attention = {};
   FeedForwardOptions feed_forward;
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
@@ -82,8 +87,9 @@ class EncoderLayer {
   Residual forward(Residual state, const StepTensors& in) const;
 
  private:
-  using Attention = std::variant<EncoderAttention, GlobalAttention>;
-  static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
+  using Attention =
+      std::variant<EncoderAttention, GlobalAttention, SummaryAttention, BlockAttention>;
+  static Attention make_attention(const Weights& layer, const Build& b, const LayerOptions& o);
   // With many rows a device's product gains nothing by computing their norm.
   void make_on_device(NormedRows& x) const {
     if (!on_cpu_) x.rows();

@@ -120,12 +120,15 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       decoder_heads_(heads_of(build, decoder_side)),
       encoder_norm_(norm_of(encoder, build, encoder_side, build.encoder_layers)),
       decoder_norm_(norm_of(decoder, build, decoder_side, build.decoder_layers)),
+      summary_block_(encoder_side.summary_block),
+      carried_(encoder_side.carried),
       encoder_frequencies_(resident(build, encoder_side.frequencies)),
       decoder_frequencies_(resident(build, decoder_side.frequencies)) {
   const LayerRange &of_encoder = build.encoder_layers, &of_decoder = build.decoder_layers;
   TANDEM_CHECK(parts.decoder_embeddings != nullptr, "a decoder without embeddings");
   if (of_encoder.has_first() && parts.encoder_embeddings)
     encoder_embeddings_.emplace(parts.encoder_embeddings());
+  if (of_encoder.has_first() && parts.carried) carried_embeddings_.emplace(parts.carried());
   if (of_encoder.has_first() && parts.frame_positions) frame_positions_ = parts.frame_positions();
   if (of_decoder.has_first()) decoder_embeddings_.emplace(parts.decoder_embeddings());
   if ((of_encoder.has_first() || of_decoder.has_first()) && parts.own_row)
@@ -173,15 +176,20 @@ Tensor Seq2Seq::encode(const StepTensors& in) {
 
 StageState Seq2Seq::encode_stage(const StepTensors& in, StageState state) {
   Residual x;
-  if (encoder_frequencies_.empty()) {
+  if (encoder_frequencies_.empty() && summary_block_ == 0 && carried_.count == 0) {
     x = run_encoder(in, std::move(state));
   } else {
-    StepTensors turning = in;
-    turning.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
-    x = run_encoder(turning, std::move(state));
+    StepTensors more = in;
+    more.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
+    if (summary_block_ > 0)
+      more.summaries = summaries_of(build_.ctx, in.encoder_lengths, summary_block_);
+    if (carried_.count > 0)
+      more.blocks = blocks_of(build_.ctx, in.encoder_lengths, carried_, encoder_heads_);
+    x = run_encoder(more, std::move(state));
   }
   if (!build_.encoder_layers.has_last(num_encoder_layers_)) return handed_on(std::move(x));
-  return {finished(encoder_norm_, x)};
+  const Tensor out = finished(encoder_norm_, x);
+  return {carried_.count > 0 ? out.rows(0, in.encoder_positions.dim(0)) : out};
 }
 
 Residual Seq2Seq::run_encoder(const StepTensors& in, StageState state) {
@@ -194,6 +202,8 @@ Residual Seq2Seq::run_encoder(const StepTensors& in, StageState state) {
 
 Residual Seq2Seq::begin_encoder(const StepTensors& in) {
   Residual state{embed_source(in)};
+  if (carried_embeddings_)
+    state.sum = carried_embeddings_->behind(state.sum, std::ssize(in.encoder_lengths));
   if (own_row_) state.update = own_row_->forward(in.encoder_input_ids, in.encoder_positions);
   if (const Tensor& table = frame_positions_.table(); !table.empty()) {
     state.update = build_.ctx.make({in.encoder_positions.dim(0), table.dim(1)});

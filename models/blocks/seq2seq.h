@@ -23,6 +23,9 @@ struct SideOptions {
   // Tables of rotary frequencies, [r / 2] f32 on the host (AttentionOptions::rotary).
   std::vector<Tensor> frequencies = {};
   std::string final_norm = {};  // behind the layers; empty: there is none
+  int summary_block = 0;        // of an encoder with SummaryAttention: its block; else 0
+  // Of an encoder with BlockAttention, whose rows have the carried vectors behind the tokens.
+  CarriedVectors carried = {};
 };
 
 // The options of both sides as ModelConfig has them: heads whose scores are scaled, the
@@ -76,6 +79,7 @@ class Seq2Seq : public Model {
     // post-norm.
     std::function<Positions()> frame_positions = {};
     std::function<std::optional<OutputHead>()> output_head = {};
+    std::function<CarriedEmbeddings()> carried = {};  // of an encoder with SideOptions::carried
   };
   // Loads this rank's layers of both sides (Build), of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
@@ -132,6 +136,9 @@ class Seq2Seq : public Model {
   std::vector<EncoderLayer> encoder_layers_;
   std::vector<DecoderLayer> decoder_layers_;
   std::optional<Norm> encoder_norm_, decoder_norm_;
+  int summary_block_;
+  CarriedVectors carried_;
+  std::optional<CarriedEmbeddings> carried_embeddings_;
   std::vector<Tensor> encoder_frequencies_, decoder_frequencies_;
 };
 

@@ -56,6 +56,7 @@ struct ModelLimits {
   int hidden_size = 0;
   // Elements of activations alive at once in a layer, for each token.
   int64_t scratch_values_per_token = 0;
+  int rows_per_sequence = 0;  // that an encoder computes for each sequence beside its tokens
   int64_t widest_linear = 0;  // output features of the widest linear layer but the vocabulary's
   // Elements of keys and values over all decoder layers and ranks: for each decoder token in
   // self-attention, for each encoder token in cross-attention.

@@ -1,9 +1,11 @@
 // T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration, T5ForSequenceClassification,
-// T5EncoderModel), mT5, UMT5, ByT5, LongT5 (Guo et al. 2022) with local attention: RMS norms
-// before each part, no biases, relative positions as a bias by distance, scores that are not
-// scaled, heads of a size of their own, feed-forward layers with a gate in the later versions.
-// A token of LongT5's encoder sees `local_radius` tokens on both sides.
+// T5EncoderModel), mT5, UMT5, ByT5, LongT5 (Guo et al. 2022): RMS norms before each part, no biases,
+// relative positions as a bias by distance, scores that are not scaled, heads of a size of their
+// own, feed-forward layers with a gate in the later versions. A token of LongT5's encoder sees
+// `local_radius` tokens on both sides, and, with transient global attention, summaries of all
+// blocks of `global_block_size` tokens.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -25,18 +27,25 @@ struct Extras {
   float eps = 1e-6f;
   int num_buckets = 32, max_distance = 128;
   std::optional<int32_t> local_radius = {};  // of an encoder with windows
+  int summary_block = 0;                     // tokens of a summary; 0: there are none
 };
 
 bool is_long(const ModelConfig& c) { return c.model_type == "longt5"; }
 // The first T5's defaults, which those of its successors differ from.
 bool has_first_defaults(const ModelConfig& c) { return c.model_type == "t5" || is_long(c); }
 
-std::optional<int32_t> read_local_radius(const ConfigReader& in, const ModelConfig& c) {
-  if (!is_long(c)) return std::nullopt;
-  const char* type = "encoder_attention_type";
-  if (in.find(type) && in.string(type) != "local")
-    in.fail(type, "only \"local\" is supported, found \"" + in.string(type) + "\"");
-  return in.size("local_radius", in.kMaxRows).value_or(127);
+void read_long_attention(const ConfigReader& in, Extras& out) {
+  const char* key = "encoder_attention_type";
+  const std::string type = in.find(key) ? in.string(key) : "local";
+  if (type != "local" && type != "transient-global")
+    in.fail(key, R"(must be "local" or "transient-global", found ")" + type + '"');
+  out.local_radius = in.size("local_radius", in.kMaxRows).value_or(127);
+  if (type == "local") return;
+  out.summary_block = in.size("global_block_size", in.kMaxRows).value_or(16);
+  // (HuggingFace finds the blocks by adding 1 / size in float32: exact for powers of two alone.)
+  if (!std::has_single_bit(static_cast<unsigned>(out.summary_block)))
+    in.fail("global_block_size", "must be a power of two, found " +
+                                     std::to_string(out.summary_block));
 }
 
 Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
@@ -49,7 +58,7 @@ Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
   out.eps = in.positive("layer_norm_epsilon", 1e-6f);
   out.num_buckets = in.size("relative_attention_num_buckets", in.kMaxRows).value_or(32);
   out.max_distance = in.size("relative_attention_max_distance", in.kMaxRows).value_or(128);
-  out.local_radius = read_local_radius(in, c);
+  if (is_long(c)) read_long_attention(in, out);
   return out;
 }
 
@@ -88,6 +97,9 @@ ModelLimits limits(const ModelConfig& c) {
   ModelLimits out = encoder_decoder_limits(c);
   const int64_t width = std::max(c.encoder_ffn_dim, c.decoder_ffn_dim);
   out.scratch_values_per_token += width;  // gate and factor side by side
+  if (const int block = read_extras(c.reader(), c).summary_block; block > 0)
+    out.scratch_values_per_token += int64_t{SummaryAttention::kScratchWidths} *
+                                    std::max(c.d_model, c.encoder_heads_width()) / block;
   out.widest_linear = std::max(out.widest_linear, 2 * width);
   return out;
 }
@@ -116,6 +128,7 @@ void set_layers(SideOptions& side, LayerOptions::Names names, const char* gated_
   layer.eps = extras.eps;
   for (AttentionOptions* o : {&layer.self_attention, &layer.cross_attention}) {
     o->scale = 1.0f;
+    o->eps = extras.eps;
     o->bias = Bias::kNone;
     o->names = {"q", "k", "v", "o"};
   }
@@ -127,12 +140,18 @@ void set_layers(SideOptions& side, LayerOptions::Names names, const char* gated_
 
 void set_position_biases(SideOptions& side, const Weights& w, const Build& b, bool of_each,
                          const RelativeBuckets& buckets) {
-  const std::string table =
-      std::string(side.layer.names.self_attention) + ".relative_attention_bias";
-  side.of_layer = [biases = relative_position_biases(w / side.layers, table, b, side.num_layers,
-                                                     of_each, side.layer.self_attention.heads,
-                                                     buckets)](int i, LayerOptions& layer) {
-    layer.self_attention.position_bias = biases.at(static_cast<size_t>(i));
+  const auto biases = [&](const char* table) {
+    return relative_position_biases(
+        w / side.layers, side.layer.names.self_attention + std::string(".") + table, b,
+        side.num_layers, of_each, side.layer.self_attention.heads, buckets);
+  };
+  auto of_tokens = biases("relative_attention_bias");
+  std::vector<ops::PositionBias> of_summaries;
+  if (side.summary_block > 0) of_summaries = biases("global_relative_attention_bias");
+  side.of_layer = [of_tokens, of_summaries](int i, LayerOptions& layer) {
+    const auto at = static_cast<size_t>(i);
+    layer.self_attention.position_bias = of_tokens.at(at);
+    if (layer.summary_attention) layer.summary_attention->bias = of_summaries.at(at);
   };
 }
 
@@ -170,6 +189,11 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   if (extras.local_radius) {
     names.self_attention = "layer.0.LocalSelfAttention";
     of_encoder.layer.self_attention.window = {*extras.local_radius, *extras.local_radius};
+  }
+  if (extras.summary_block > 0) {
+    names.self_attention = "layer.0.TransientGlobalSelfAttention";
+    of_encoder.summary_block = extras.summary_block;
+    of_encoder.layer.summary_attention = {extras.summary_block, "global_input_layer_norm"};
   }
   set_layers(of_encoder, names, "layer.1.DenseReluDense.wi_0", extras);
   const bool of_each = c.model_type == "umt5";  // else all layers have the first one's

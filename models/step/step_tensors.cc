@@ -216,6 +216,35 @@ void StepPlan::fill_up(const StepShape& shape, const StepRoom& room) {
   fill_up_plan(cross, cross_pages, shape.cross, tokens, room.block_size, layout.decoder_heads);
 }
 
+Tensor step_list(Context& ctx, const std::vector<int32_t>& list) {
+  if (list.empty()) return {};
+  const Tensor there = ctx.make({std::ssize(list)}, DType::kI32);
+  if (ctx.on_cpu()) {
+    std::copy(list.begin(), list.end(), there.data<int32_t>());
+  } else {
+    ctx.backend().copy_in(Tensor::borrow(list), there);
+  }
+  return there;
+}
+
+Tensor step_ranges(Context& ctx, const std::vector<int32_t>& list) {
+  const Tensor flat = step_list(ctx, list);
+  return flat.empty() ? flat : flat.reshape({flat.dim(0) / 2, 2});
+}
+
+std::optional<ops::DeviceAttentionPlan> plan_own(Context& ctx,
+                                                 std::span<const AttentionSequence> sequences,
+                                                 int heads, int head_dim) {
+  const DeviceBackend* backend = ctx.backend_or_null();
+  if (backend == nullptr) return std::nullopt;
+  Upload upload;
+  const PlanParts parts(
+      upload,
+      plan_attention(sequences, backend->attention_tiles(ctx.activations(), head_dim)), heads);
+  upload.send(ctx);
+  return parts.of(upload);
+}
+
 StepTensors::StepTensors(const ModelInput& in)
     : input_ids(Tensor::borrow(in.input_ids)),
       positions(Tensor::borrow(in.positions)),
@@ -228,6 +257,7 @@ StepTensors::StepTensors(const ModelInput& in)
       cross_query_start_loc(Tensor::borrow(in.attention.cross_query_start_loc)),
       global_rows(borrow_any(in.attention.global_rows)),
       global_start_loc(borrow_any(in.attention.global_start_loc)),
+      encoder_lengths(in.attention.encoder_seq_lens),
       slot_mapping(Tensor::borrow(in.attention.slot_mapping)),
       cross_slot_mapping(Tensor::borrow(in.attention.cross_slot_mapping)),
       self_pages(borrow_pages(in.attention.self_pages)),
@@ -259,6 +289,7 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan,
                          std::span<const std::vector<int32_t>> along, std::span<Tensor> there) {
   const ModelInput& in = plan.in;
   const AttentionMetadata& m = in.attention;
+  encoder_lengths = m.encoder_seq_lens;
   Upload upload;
   std::vector<std::pair<Tensor*, size_t>> vectors;
   if (plan.half == StepHalf::kEncoder) {

@@ -2,8 +2,10 @@
 // they are uploaded in one copy, with the plans of its attention.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -77,6 +79,25 @@ struct StepPlan {
 // The padded size of lists that come and go: 0, or a power of two from 64.
 int32_t doubled_size(int32_t n);
 
+// A model's own list of a step for the ops, on their device; empty for an empty list. Of encoders
+// only: a device gets it by a copy of its own.
+Tensor step_list(Context& ctx, const std::vector<int32_t>& list);
+// The same as ranges of rows, [n / 2, 2].
+Tensor step_ranges(Context& ctx, const std::vector<int32_t>& list);
+
+// Sequences that a model cuts or adds itself, for attention: in an encoder.
+struct OwnSequences {
+  Tensor starts;  // [sequences + 1] i32: indptr of their queries
+  Tensor ranges;  // [sequences, 2]: the side keys of each (ops::SideKeys)
+  // Of a device; elsewhere nothing.
+  std::optional<ops::DeviceAttentionPlan> planned = {};
+  const ops::DeviceAttentionPlan* plan() const { return planned ? &*planned : nullptr; }
+};
+// heads: of this rank, of head_dim values.
+std::optional<ops::DeviceAttentionPlan> plan_own(Context& ctx,
+                                                 std::span<const AttentionSequence> sequences,
+                                                 int heads, int head_dim);
+
 struct StepTensors {
   // The CPU's; borrows `in`.
   explicit StepTensors(const ModelInput& in);
@@ -96,6 +117,20 @@ struct StepTensors {
   Tensor query_start_loc, cross_query_start_loc;  // the CPU's
   Tensor global_rows;       // [tokens with global attention]: rows of the encoder; or empty
   Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
+  std::span<const int32_t> encoder_lengths;  // of each encoder sequence, on the host; borrowed
+  // Blocks of the encoder's rows that stand for their tokens, if the model has such
+  // (models/blocks/summary_attention.h).
+  struct Summaries {
+    Tensor blocks;  // [summaries, 2]: rows of the encoder
+    Tensor ranges;  // [encoders, 2]: summaries of each sequence
+  };
+  Summaries summaries;
+  // Of encoders with BlockAttention (models/blocks/block_attention.h).
+  struct Blocks {
+    std::array<OwnSequences, 2> of_tokens;  // blocks; blocks of which the first is half as long
+    OwnSequences carried;                   // the vectors that each sequence carries along
+  };
+  Blocks blocks;
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
   // [tokens, r] for each of the model's tables of rotary frequencies of a side, if it has any

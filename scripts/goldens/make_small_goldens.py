@@ -286,6 +286,21 @@ FAMILIES = {
             feed_forward_proj="gated-gelu", encoder_attention_type="local", tie_word_embeddings=False)),
         "t5": True, "spread": 1.6, "ids": (4, 150), "before": [], "behind": [1], "start": 0,
         "special": {**T5, "max_length": 48}},
+    # Inputs of 3 to 30 tokens: shorter than a block, with whole blocks, with some left over.
+    "longt5-global-ids": {
+        "model": (T.LongT5Config, dict(
+            vocab_size=150, d_model=16, d_kv=6, d_ff=24, num_layers=3, num_decoder_layers=2, num_heads=3,
+            local_radius=4, global_block_size=8, relative_attention_num_buckets=8, relative_attention_max_distance=12,
+            feed_forward_proj="gated-gelu", encoder_attention_type="transient-global", tie_word_embeddings=False)),
+        "t5": True, "spread": 1.6, "ids": (4, 150), "before": [], "behind": [1], "start": 0,
+        "special": {**T5, "max_length": 48}},
+    "pegasus-x-ids": {
+        "model": (T.PegasusXConfig, dict(
+            vocab_size=150, d_model=16, encoder_layers=3, decoder_layers=2, encoder_attention_heads=4,
+            decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64,
+            num_global_tokens=3, block_size=6, activation_function="gelu")),
+        "ids": (4, 150), "before": [], "behind": [1], "start": 0,
+        "special": {**T5, "max_length": 48}},
     "roberta2bert-ids": two_sides(bert("roberta", 16, 4, 2, 24, 150, 3),
                                   bert("bert", 16, 2, 1, 32, 150, 1, "relu", **READS), 4, 1),
     "roberta2gpt2-ids": two_sides(bert("roberta", 16, 2, 1, 24, 150, 1),

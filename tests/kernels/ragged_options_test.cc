@@ -64,6 +64,22 @@ void add_window(Random& random, const std::vector<int32_t>& lengths,
   args.global_indptr = indices(indptr_of(counts));
 }
 
+// Keys besides the sequence's own; some sequences have the same ones, some none.
+void add_side(Random& random, int64_t sequences, ops::RaggedAttentionArgs& args) {
+  const int64_t kv_heads = args.num_kv_heads == 0 ? args.num_heads : args.num_kv_heads;
+  const int64_t rows = random.integer(1, 150);
+  args.side.k = random.strided(rows, kv_heads * args.head_dim);
+  args.side.v = random.strided(rows, kv_heads * args.head_dim);
+  std::vector<int32_t> ranges;
+  for (int64_t s = 0; s < sequences; ++s) {
+    const auto begin = static_cast<int32_t>(random.integer(0, rows));
+    ranges.insert(ranges.end(), {begin, static_cast<int32_t>(random.integer(begin, rows))});
+  }
+  args.side.ranges = indices(ranges).reshape({sequences, 2});
+  args.side.unit = random.pick({1, 3, 16});
+  args.global_rows = args.global_indptr = {};
+}
+
 ::testing::AssertionResult matches_the_reference(Context& ctx, ops::RaggedAttentionArgs args) {
   const Tensor got = args.out;
   ops::ragged_attention(ctx, args);
@@ -95,6 +111,39 @@ TEST_P(RaggedOptionsTest, WindowsMatchTheReference) {
     const auto lengths = random_lengths(random, random.integer(1, 3));
     auto args = random_args(random, lengths, random.pick({8, 14, 64, 80}));
     add_window(random, lengths, args);
+    EXPECT_TRUE(matches_the_reference(ctx, args));
+  }
+}
+
+TEST_P(RaggedOptionsTest, SideKeysMatchTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 30; ++round) {
+    const auto lengths = random_lengths(random, random.integer(1, 3));
+    auto args = random_args(random, lengths, random.pick({8, 14, 64, 80}));
+    if (random.integer(0, 2) > 0) add_window(random, lengths, args);
+    add_side(random, std::ssize(lengths), args);
+    if (random.integer(0, 1) == 1)
+      args.side.bias = {random.matrix(args.num_heads, random.pick({1, 7, 33}), 2.0f),
+                        static_cast<int32_t>(random.integer(-5, 20))};
+    EXPECT_TRUE(matches_the_reference(ctx, args)) << args.side.k.dim(0) << " side keys";
+  }
+}
+
+// As queries of other tokens than the keys see them.
+TEST_P(RaggedOptionsTest, SideKeysBesideKeysOfTheirOwn) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 10; ++round) {
+    const auto lengths = random_lengths(random, 2);
+    std::vector<int32_t> keys;
+    for (const int32_t n : lengths) keys.push_back(static_cast<int32_t>(random.integer(n > 0, 90)));
+    auto args = random_args(random, lengths, random.pick({8, 64}));
+    const int64_t rows = indptr_of(keys).back(), width = args.k.dim(1);
+    args.k = random.strided(rows, width);
+    args.v = random.strided(rows, width);
+    args.kv_indptr = indices(indptr_of(keys));
+    add_side(random, 2, args);
     EXPECT_TRUE(matches_the_reference(ctx, args));
   }
 }
@@ -135,12 +184,17 @@ TEST_P(RaggedOptionsTest, AreBatchInvariant) {
     const auto lengths = random_lengths(random, 4);
     auto args = random_args(random, lengths, random.pick({14, 64}));
     add_window(random, lengths, args);
+    if (round % 2 == 0) add_side(random, std::ssize(lengths), args);
     ops::ragged_attention(three, args);
     const std::vector<int32_t> at = indptr_of(lengths);
     for (size_t s = 0; s < lengths.size(); ++s) {
       ops::RaggedAttentionArgs alone = args;
       for (Tensor* t : {&alone.q, &alone.k, &alone.v}) *t = t->rows(at[s], at[s + 1]);
       alone.indptr = indices({0, lengths[s]});
+      if (!args.side.ranges.empty()) {
+        const auto at_side = static_cast<int64_t>(s);
+        alone.side.ranges = args.side.ranges.rows(at_side, at_side + 1);
+      }
       if (!args.global_rows.empty()) {
         const int32_t* global = args.global_indptr.data<int32_t>();
         std::vector<int32_t> rows(args.global_rows.data<int32_t>() + global[s],
@@ -196,6 +250,7 @@ TEST(RaggedOptions, LevelsGiveTheSameBits) {
     const auto lengths = random_lengths(random, 2);
     auto args = random_args(random, lengths, random.pick({14, 64, 80}));
     if (round % 3 != 0) add_window(random, lengths, args);
+    if (round % 2 != 0) add_side(random, std::ssize(lengths), args);
     Tensor first;
     for (const CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);
@@ -217,6 +272,13 @@ TEST(RaggedOptionsDeathTest, WhatCannotBe) {
   args.global_rows = indices({7});  // of the second sequence
   args.global_indptr = indices({0, 1, 1});
   EXPECT_DEATH(ops::ragged_attention(ctx, args), "check failed");
+  args = good;
+  args.side = {good.k, good.v, indices({0, 11, 3, 12}).reshape({2, 2})};  // there are 11 rows
+  EXPECT_DEATH(ops::ragged_attention(ctx, args), "check failed");
+  args.side.ranges = indices({0, 11, 3, 11}).reshape({2, 2});
+  args.global_rows = indices({7});
+  args.global_indptr = indices({0, 0, 1});
+  EXPECT_DEATH(ops::ragged_attention(ctx, args), "global tokens and side keys");
   args = good;
   args.kv_indptr = good.indptr;
   args.window.back = 3;

@@ -1,4 +1,5 @@
-// Ops on rows: embedding, layer_norm, gated_activation, gather_rows, scatter_rows, soft_cap.
+// Ops on rows: embedding, layer_norm, gated_activation, gather_rows, scatter_rows, sum_ranges,
+// soft_cap.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -322,6 +323,32 @@ TEST(ScatterRows, WritesTheRowsThatAreNamed) {
                           i < 20 ? x.rows(from, from + 1) : before.rows(row, row + 1)));
   }
   ops::scatter_rows(ctx, {Tensor({0, 33}, DType::kF32), indices({}), out});
+}
+
+TEST(SumRanges, MatchTheReference) {
+  Random random;
+  Context ctx(2);
+  for (const int64_t size : {1, 16, 33}) {
+    const Tensor x = random.strided(60, size), out = random.strided(25, size),
+                 want({25, size}, DType::kF32);
+    std::vector<int32_t> ranges;
+    for (int i = 0; i < 25; ++i) {
+      const auto begin = static_cast<int32_t>(random.integer(0, 59));
+      ranges.insert(ranges.end(), {begin, static_cast<int32_t>(random.integer(begin + 1, 60))});
+    }
+    const Tensor listed = indices(ranges).reshape({25, 2});
+    ops::sum_ranges(ctx, {x, listed, out});
+    reference::sum_ranges({x, listed, want});
+    EXPECT_TRUE(testing::near(out, want, 1e-5, 1e-5)) << size;
+  }
+}
+
+TEST(SumRangesDeathTest, WhatCannotBe) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Context ctx(1);
+  const Tensor x({4, 3}, DType::kF32), out({1, 3}, DType::kF32);
+  for (const auto& range : {std::vector<int32_t>{2, 2}, {3, 5}, {-1, 1}})
+    EXPECT_DEATH(ops::sum_ranges(ctx, {x, indices(range).reshape({1, 2}), out}), "check failed");
 }
 
 }  // namespace

@@ -114,9 +114,16 @@ struct RaggedHead {
   HeadBias bias;
   int64_t position;        // of the first query
   int64_t back, ahead;     // how far a query sees
-  const int32_t* globals;  // the keys that it sees besides, counted from `first_row` before k
+  // Keys that all queries see besides: rows of k and v by number, counted from `first_row` before
+  // k; or side keys, rows of side_k and side_v (ops::SideKeys). At most one of the two.
+  const int32_t* globals;
   int64_t global_count;
   int64_t first_row;
+  const float* side_k;
+  const float* side_v;
+  int64_t ld_side_k, ld_side_v, side_count;
+  HeadBias side_bias;
+  int64_t side_unit;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 // In bf16: queries and keys (a multiple of kPanelColumns) at a time.

@@ -37,13 +37,29 @@ void run(Context& ctx, AttentionParams p, const ops::DeviceAttentionPlan& plan) 
       [&](const AttentionParams& these) { attention_tiles(these, stream_of(ctx)); });
 }
 
+void add_side(const ops::SideKeys& side, GlobalKeys& out) {
+  out.ranges = side.ranges.data<int32_t>();
+  out.unit = side.unit;
+  if (!side.k.empty()) {
+    out.side_k = side.k.raw();
+    out.side_v = side.v.raw();
+    out.side_k_stride = side.k.row_stride();
+    out.side_v_stride = side.v.row_stride();
+  }
+  if (side.bias.values.empty()) return;
+  out.bias = side.bias.values.data<float>();
+  out.bias_columns = static_cast<int32_t>(side.bias.values.dim(1));
+  out.bias_zero = side.bias.zero;
+}
+
 // Whose keys are few, so that nothing is cut into chunks.
 void run_global(Context& ctx, const AttentionParams& p, const ops::RaggedAttentionArgs& args) {
   GlobalKeys globals{};
-  globals.indptr = args.indptr.data<int32_t>();
+  globals.indptr = (args.kv_indptr.empty() ? args.indptr : args.kv_indptr).data<int32_t>();
   if (!args.global_rows.empty()) globals.rows = args.global_rows.data<int32_t>();
-  globals.rows_indptr = args.global_indptr.data<int32_t>();
+  if (!args.global_indptr.empty()) globals.rows_indptr = args.global_indptr.data<int32_t>();
   globals.sequences = static_cast<int32_t>(args.indptr.dim(0)) - 1;
+  if (!args.side.ranges.empty()) add_side(args.side, globals);
   const auto launch = [&](int most_queries) {
     return [&ctx, globals, most_queries](const AttentionParams& these) {
       attention_global(these, globals, most_queries, stream_of(ctx));
@@ -84,7 +100,7 @@ void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
   p.soft_cap = args.soft_cap;
   p.window_back = args.window.back;
   p.window_ahead = args.window.ahead;
-  if (args.global_indptr.empty()) {
+  if (args.global_indptr.empty() && args.side.ranges.empty()) {
     run(ctx, p, *args.plan);
   } else {
     run_global(ctx, p, args);

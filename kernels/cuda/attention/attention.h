@@ -75,12 +75,18 @@ void attention_rows(const AttentionParams& params, LaunchStream stream);
 bool tiles_supported(DType dtype, int head_dim, int compute_capability);
 void attention_tiles(const AttentionParams& params, LaunchStream stream);
 
-// The global rows (not pages) of each sequence. Queries and keys are the same tokens.
+// The keys (rows, not pages) that all queries of a sequence see besides a window: global rows, or
+// side keys (ops::SideKeys). One of the two is null.
 struct GlobalKeys {
-  const int32_t* indptr;       // [sequences + 1]: rows of q and k
-  const int32_t* rows;         // of k, ascending
-  const int32_t* rows_indptr;  // [sequences + 1], into `rows`
+  const int32_t* indptr;       // [sequences + 1]: rows of k
+  const int32_t* rows;         // global: of k, ascending
+  const int32_t* rows_indptr;  // global: [sequences + 1], into `rows`
   int32_t sequences;
+  const int32_t* ranges;  // side: [sequences, 2], rows of side_k and side_v
+  const void *side_k, *side_v;
+  int64_t side_k_stride, side_v_stride;
+  const float* bias;  // side: [num_heads, bias_columns], or null
+  int32_t bias_columns, bias_zero, unit;
 };
 
 // Work of at most `most_queries` queries over the window and the global keys. Needs no partials and

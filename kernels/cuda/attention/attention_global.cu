@@ -1,10 +1,10 @@
 // Attention of tokens that see a window and their sequence's global tokens (ops::
-// RaggedAttentionArgs::global_rows). Plain: nothing of it is in the other kernels, and a sequence
-// is not cut into chunks, since a query has few keys.
+// RaggedAttentionArgs::global_rows), or side keys (ops::SideKeys). Plain: nothing of it is in the
+// other kernels, and a sequence is not cut into chunks, since a query has few keys.
 //
 // A block is eight queries of an item and a head, a query to a warp. Tiles of 32 keys go through
-// shared memory: the global ones first, in their order, then those of the window that are not
-// global. A lane has a key's score, then some of the elements of the sums.
+// shared memory: the global ones or the side keys first, in their order, then those of the window
+// that are not global. A lane has a key's score, then some of the elements of the sums.
 #include "kernels/cuda/attention/attention_options.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -15,11 +15,12 @@ namespace {
 constexpr int kWarps = 8, kTileKeys = kWarpSize;
 static_assert(kTileRows % kWarps == 0 && kRowsPerBlock <= kTileRows);
 
-// The keys and the global keys of a sequence: rows of k.
+// The keys and the global keys of a sequence, rows of k; its side keys.
 struct SequenceKeys {
   int32_t first, end;  // of the sequence
   const int32_t* globals;
-  int32_t global_count;
+  int32_t global_count = 0;
+  int32_t side_first = 0, side_count = 0;
 
   // Of the sequence that row `row` is in.
   __device__ SequenceKeys(const GlobalKeys& g, int32_t row) {
@@ -30,6 +31,11 @@ struct SequenceKeys {
     }
     first = g.indptr[low];
     end = g.indptr[low + 1];
+    if (g.ranges != nullptr) {
+      side_first = g.ranges[2 * low];
+      side_count = g.ranges[2 * low + 1] - side_first;
+      return;
+    }
     globals = g.rows + g.rows_indptr[low];
     global_count = g.rows_indptr[low + 1] - g.rows_indptr[low];
   }
@@ -111,6 +117,7 @@ template <class Type, int kPerLane>
 struct Block {
   const AttentionKernelParams& p;
   const AttentionWork& work;
+  const GlobalKeys& others;
   const SequenceKeys keys;
   const WindowEdges edges;
   const SoftCap cap;
@@ -123,6 +130,7 @@ struct Block {
                    const GlobalKeys& globals, unsigned char* shared)
       : p(params),
         work(item),
+        others(globals),
         keys(globals, item.kv_base),
         edges(params.args, item),
         cap(params.args),
@@ -144,26 +152,53 @@ struct Block {
       queries()[d] = Type::widen(from[d]) * p.scale_log2;
   }
 
+  // The lane's key's, whose row is in the tile.
+  __device__ float score() const {
+    float out = 0.0f;
+    if (query < work.queries)
+      for (int d = 0; d < p.args.head_dim; ++d)
+        out = fmaf(queries()[d], tile.values[lane * tile.pitch + d], out);
+    return cap.capped(out);
+  }
+  __device__ void add_values(const void* base, int64_t stride, float score, bool sees) {
+    if (!sees) score = -INFINITY;
+    running.rescale(score);
+    tile.template load<Type>(base, stride, kv_head, p.args.head_dim);
+    running.add(tile, score, __ballot_sync(kFullWarp, sees), p.args.head_dim);
+    __syncthreads();
+  }
+
   // The keys whose rows are in the tile; the lane's is number `key` of the sequence.
   __device__ void add_tile(int32_t key, bool in_window) {
     tile.template load<Type>(p.k_base, p.k_row, kv_head, p.args.head_dim);
     const bool sees =
         query < work.queries && tile.rows[lane] >= 0 && (!in_window || edges.sees(query, key));
-    float score = 0.0f;
-    if (query < work.queries)
-      for (int d = 0; d < p.args.head_dim; ++d)
-        score = fmaf(queries()[d], tile.values[lane * tile.pitch + d], score);
-    score = cap.capped(score);
-    if (p.args.bias != nullptr) score = bias.add(score, key - query);
-    if (!sees) score = -INFINITY;
-    running.rescale(score);
-    tile.template load<Type>(p.v_base, p.v_row, kv_head, p.args.head_dim);
-    running.add(tile, score, __ballot_sync(kFullWarp, sees), p.args.head_dim);
-    __syncthreads();
+    const float plain = score();
+    add_values(p.v_base, p.v_row, p.args.bias != nullptr ? bias.add(plain, key - query) : plain,
+               sees);
+  }
+  // The same of side keys; the lane's is number `key` of them.
+  __device__ void add_side_tile(int32_t key) {
+    tile.template load<Type>(others.side_k, others.side_k_stride, kv_head, p.args.head_dim);
+    const bool sees = query < work.queries && tile.rows[lane] >= 0;
+    float biased = score();
+    if (others.bias != nullptr) {
+      const int32_t own = min((work.query_position + query) / others.unit, keys.side_count - 1);
+      const int32_t column = max(0, min(key - own + others.bias_zero, others.bias_columns - 1));
+      biased = fmaf(__ldg(others.bias + int64_t{head} * others.bias_columns + column),
+                    static_cast<float>(kLog2e), biased);
+    }
+    add_values(others.side_v, others.side_v_stride, biased, sees);
   }
 
   __device__ void attend() {
     load_query();
+    for (int32_t first = 0; first < keys.side_count; first += kTileKeys) {
+      const bool there = first + lane < keys.side_count;
+      if (threadIdx.x < kTileKeys)
+        tile.rows[threadIdx.x] = there ? keys.side_first + first + lane : -1;
+      add_side_tile(first + lane);
+    }
     for (int32_t first = 0; first < keys.global_count; first += kTileKeys) {
       const bool there = first + lane < keys.global_count;
       const int32_t row = there ? keys.globals[first + lane] : -1;

@@ -72,6 +72,27 @@ TEST(CudaRowOptions, ScatteredRows) {
   }
 }
 
+TEST(CudaRowOptions, SumsOfRanges) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const int64_t size : {1, 33, 257}) {
+      std::vector<int32_t> ranges;
+      for (int i = 0; i < 5; ++i) {
+        const auto begin = static_cast<int32_t>(random.integer(0, 29));
+        ranges.insert(ranges.end(), {begin, static_cast<int32_t>(random.integer(begin + 1, 30))});
+      }
+      const Tensor x = rounded(random.matrix(30, size), dtype), want({5, size}, DType::kF32);
+      const Tensor listed = indices(ranges).reshape({5, 2});
+      const DeviceMatrix from(ctx, random, x, dtype), to(ctx, random, 5, size, dtype);
+      ops::sum_ranges(ctx, {from.tensor(), to_device(ctx, listed), to.tensor()});
+      reference::sum_ranges({x, listed, want});
+      const double share = dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 6e-4 : 5e-3;
+      EXPECT_TRUE(near(to.values(), want, share, share)) << name_of(dtype) << " " << size;
+    }
+  }
+}
+
 TEST(CudaRowOptions, SoftCaps) {
   Random random;
   Context ctx = testing::cuda_context(DType::kBF16);

@@ -26,6 +26,7 @@ struct Problem {
   ops::Window window = {};
   ops::PositionBias bias = {};
   float soft_cap = 0.0f;
+  ops::SideKeys side = {};
 
   void add(Random& random, int32_t tokens, int32_t globals) {
     std::vector<int32_t> rows(static_cast<size_t>(tokens));
@@ -42,6 +43,21 @@ struct Problem {
     k = rounded(random.matrix(indptr.back(), int64_t{kv_heads} * head_dim), dtype);
     v = rounded(random.matrix(indptr.back(), int64_t{kv_heads} * head_dim), dtype);
   }
+  // Instead of global tokens.
+  void add_side(Random& random, int64_t rows) {
+    const auto sequences = static_cast<int64_t>(indptr.size()) - 1;
+    std::vector<int32_t> ranges;
+    for (int64_t s = 0; s < sequences; ++s) {
+      const auto begin = static_cast<int32_t>(random.integer(0, rows));
+      ranges.insert(ranges.end(), {begin, static_cast<int32_t>(random.integer(begin, rows))});
+    }
+    side.ranges = indices(ranges).reshape({sequences, 2});
+    side.unit = random.pick({1, 4, 16});
+    side.k = rounded(random.matrix(rows, int64_t{kv_heads} * head_dim), dtype);
+    side.v = rounded(random.matrix(rows, int64_t{kv_heads} * head_dim), dtype);
+    if (random.integer(0, 1) == 0)
+      side.bias = {random.matrix(heads, 33), static_cast<int32_t>(random.integer(0, 16))};
+  }
   ops::RaggedAttentionArgs args(const Tensor& out) const {
     const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
     ops::RaggedAttentionArgs a{q, k, v, indices(indptr), heads, head_dim, scale, out};
@@ -49,6 +65,8 @@ struct Problem {
     a.num_kv_heads = kv_heads;
     a.soft_cap = soft_cap;
     a.window = window;
+    a.side = side;
+    if (!side.ranges.empty()) return a;
     a.global_rows = indices(global_rows);
     a.global_indptr = indices(global_indptr);
     return a;
@@ -72,8 +90,13 @@ struct Problem {
     a.v = values.tensor();
     a.plan = &planned.plan;
     if (!bias.values.empty()) a.bias.values = to_device(ctx, bias.values);
-    for (Tensor* t : {&a.indptr, &a.global_rows, &a.global_indptr})
+    for (Tensor* t : {&a.indptr, &a.global_rows, &a.global_indptr, &a.side.ranges, &a.side.bias.values})
       *t = t->size() == 0 ? Tensor() : to_device(ctx, *t);
+    std::optional<DeviceMatrix> side_keys, side_values;
+    if (!side.ranges.empty()) {
+      a.side.k = side_keys.emplace(ctx, random, side.k, dtype, 8).tensor();
+      a.side.v = side_values.emplace(ctx, random, side.v, dtype, 8).tensor();
+    }
     ops::ragged_attention(ctx, a);
     return out.values();
   }
@@ -101,6 +124,28 @@ TEST(CudaAttentionGlobal, MatchesTheReference) {
           << name_of(dtype) << " heads of " << head_dim << ", " << problem.indptr.back()
           << " tokens, " << problem.global_rows.size() << " global, window " << problem.window.back
           << " " << problem.window.ahead;
+    }
+  }
+}
+
+TEST(CudaAttentionGlobal, SideKeys) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const int head_dim : {7, 16, 64, 100}) {
+      Problem problem{dtype};
+      problem.head_dim = head_dim;
+      problem.heads = problem.kv_heads * random.pick({1, 2});
+      problem.window = {random.pick({-1, 0, 3, 50}), random.pick({-1, 0, 3, 50})};
+      if (random.integer(0, 1) == 0)
+        problem.bias = {random.matrix(problem.heads, 65), static_cast<int32_t>(30)};
+      for (int64_t count = random.integer(1, 3); count > 0; --count)
+        problem.add(random, random.pick({1, 5, 8, 33, 70}), 0);
+      problem.add_side(random, random.pick({1, 31, 40, 70}));
+      problem.fill(random);
+      EXPECT_TRUE(testing::close(problem.run(ctx, random), problem.expected(), dtype, false))
+          << name_of(dtype) << " heads of " << head_dim << ", " << problem.indptr.back()
+          << " tokens, " << problem.side.k.dim(0) << " side keys, unit " << problem.side.unit;
     }
   }
 }
