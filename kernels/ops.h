@@ -298,14 +298,14 @@ struct Window {
 };
 
 // Keys that are none of a sequence's tokens, which all of its queries see besides: of sequence i
-// the rows [ranges[i][0], ranges[i][1]) of k and v. Several sequences may have the same. `bias` goes
-// by the key's number in its range less min(position / unit, keys in the range - 1), where
-// `position` is the query's.
+// the rows [ranges[i][0], ranges[i][1]) of k and v. Several sequences may have the same. `bias`
+// goes by the key's number in its range less min(position / unit, keys in the range - 1), where
+// `position` is the query's; with a unit of 0 by the key's number alone.
 struct SideKeys {
   Tensor k, v;    // [G, num_kv_heads * head_dim]; empty where all ranges are
   Tensor ranges;  // [S, 2] i32; empty: there are no such keys
   PositionBias bias = {};
-  int32_t unit = 1;  // positions, at least 1
+  int32_t unit = 1;  // positions
 };
 
 // A score goes through: scale, soft cap (cap * tanh(score / cap); 0: none), bias. Query head h
@@ -336,9 +336,10 @@ struct RaggedAttentionArgs {
   // It does so if the level has bf16 products and the sequence has neither a window nor global
   // keys. (A device goes by its activations' type.)
   bool bf16 = false;
-  // If queries and keys are different tokens: this is the indptr of k and v, and `indptr` that of q
-  // and out. Without biases, window and global tokens. Empty: `indptr` is of both.
-  Tensor kv_indptr = {};  // [S + 1] i32
+  // If the keys of a sequence's queries are other tokens than these: those of sequence i are the
+  // rows [kv_ranges[i][0], kv_ranges[i][1]) of k and v. Several may have the same. Then without
+  // bias by distance, window and global tokens. Empty: `indptr` is of q, k, v and out.
+  Tensor kv_ranges = {};  // [S, 2] i32
   // Not with global tokens. A device reads the ranges and `indptr` itself, and takes the same
   // kernel whether there are such keys or all ranges are empty.
   SideKeys side = {};

@@ -303,7 +303,6 @@ void sum_ranges(const ops::SumRangesArgs& args) {
 
 void ragged_attention(const ops::RaggedAttentionArgs& args) {
   const int32_t* indptr = args.indptr.data<int32_t>();
-  const int32_t* kv = (args.kv_indptr.empty() ? args.indptr : args.kv_indptr).data<int32_t>();
   const int group = args.num_kv_heads == 0 ? 1 : args.num_heads / args.num_kv_heads;
   const auto is_global = [&](int64_t s, int64_t row) {
     if (args.global_rows.empty()) return false;
@@ -313,23 +312,24 @@ void ragged_attention(const ops::RaggedAttentionArgs& args) {
   };
   for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s) {
     const int32_t* range = args.side.ranges.empty() ? nullptr : args.side.ranges.row<int32_t>(s);
+    const int32_t* kv = args.kv_ranges.empty() ? indptr + s : args.kv_ranges.row<int32_t>(s);
     // Side keys are numbers [0, aside), then come the sequence's own.
     const int64_t aside = range == nullptr ? 0 : range[1] - range[0];
     for (int64_t t = indptr[s]; t < indptr[s + 1]; ++t)
       for (int head = 0; head < args.num_heads; ++head) {
         const int64_t column = int64_t{head} * args.head_dim, i = t - indptr[s];
-        const int64_t unit = std::min(i / args.side.unit, aside - 1);
+        const int64_t unit = args.side.unit == 0 ? 0 : std::min(i / args.side.unit, aside - 1);
         const auto at = [&](const Tensor& side, const Tensor& x) {
           return [&, column = int64_t{head / group} * args.head_dim](int64_t j, int d) {
             return double{j < aside ? side.row<float>(range[0] + j)[column + d]
-                                    : x.row<float>(kv[s] + j - aside)[column + d]};
+                                    : x.row<float>(kv[0] + j - aside)[column + d]};
           };
         };
         attend(
-            args.q.row<float>(t) + column, aside + kv[s + 1] - kv[s], args.head_dim,
+            args.q.row<float>(t) + column, aside + kv[1] - kv[0], args.head_dim,
             [&](int64_t j) {
               const int64_t key = j - aside;
-              return key < 0 || is_global(s, kv[s] + key) ||
+              return key < 0 || is_global(s, kv[0] + key) ||
                      ((args.window.back == ops::Window::kAll || i - key <= args.window.back) &&
                       (args.window.ahead == ops::Window::kAll || key - i <= args.window.ahead));
             },

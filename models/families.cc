@@ -13,6 +13,7 @@ namespace tandem {
 // taken for vocabularies that name no class.
 #define TANDEM_FAMILIES(FAMILY)  \
   FAMILY(bart)                   \
+  FAMILY(bigbird_pegasus)        \
   FAMILY(blenderbot)             \
   FAMILY(blenderbot_small)       \
   FAMILY(encoder_decoder)        \

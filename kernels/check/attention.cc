@@ -75,7 +75,7 @@ void check_global_rows(const RaggedAttentionArgs& args, int64_t sequences) {
 void check_side(Context& ctx, const RaggedAttentionArgs& args, int64_t kv_heads) {
   const SideKeys& side = args.side;
   TANDEM_CHECK(args.global_indptr.empty(), "global tokens and side keys");
-  TANDEM_CHECK_GE(side.unit, 1);
+  TANDEM_CHECK_GE(side.unit, 0);
   check_bias(ctx, side.bias, args.num_heads);
   const int64_t rows = side.k.empty() ? 0 : side.k.dim(0);
   if (rows > 0) {
@@ -86,16 +86,18 @@ void check_side(Context& ctx, const RaggedAttentionArgs& args, int64_t kv_heads)
 }
 
 // Keys of their own for the queries' sequences: some for each that has queries.
-void check_kv_indptr(const RaggedAttentionArgs& args, int64_t sequences, int64_t keys) {
-  TANDEM_CHECK(args.bias.values.empty() && args.side.bias.values.empty() &&
-                   args.global_rows.empty() &&
+void check_kv_ranges(Context& ctx, const RaggedAttentionArgs& args, int64_t sequences) {
+  TANDEM_CHECK(args.bias.values.empty() && args.global_rows.empty() &&
+                   (args.side.bias.values.empty() || args.side.unit == 0) &&
                    args.window.back == Window::kAll && args.window.ahead == Window::kAll,
                "places among the keys for queries that are not of their tokens");
-  check_indptr(args.kv_indptr, sequences, keys);
-  if (args.kv_indptr.device() != Device::kCpu) return;
-  const int32_t *qo = args.indptr.data<int32_t>(), *kv = args.kv_indptr.data<int32_t>();
-  for (int64_t s = 0; s < sequences; ++s)
-    if (qo[s + 1] > qo[s]) TANDEM_CHECK_GT(kv[s + 1], kv[s]);
+  check_ranges(ctx, args.kv_ranges, sequences, args.k.dim(0), /*least=*/0);
+  if (args.kv_ranges.device() != Device::kCpu) return;
+  const int32_t* qo = args.indptr.data<int32_t>();
+  for (int64_t s = 0; s < sequences; ++s) {
+    const int32_t* range = args.kv_ranges.row<int32_t>(s);
+    if (qo[s + 1] > qo[s]) TANDEM_CHECK_GT(range[1], range[0]);
+  }
 }
 
 // What the CPU reads.
@@ -105,7 +107,6 @@ void check_ragged_rows(const RaggedAttentionArgs& args, int64_t rows) {
   const int64_t sequences = args.indptr.dim(0) - 1;
   check_indptr(args.indptr, sequences, rows);
   if (!args.global_rows.empty()) check_global_rows(args, sequences);
-  if (!args.kv_indptr.empty()) check_kv_indptr(args, sequences, args.k.dim(0));
 }
 
 }  // namespace
@@ -138,7 +139,7 @@ void ragged_attention(Context& ctx, const RaggedAttentionArgs& args) {
   TANDEM_CHECK_EQ(args.q.rank(), 2);
   TANDEM_CHECK_EQ(args.k.rank(), 2);
   const int64_t rows = args.q.dim(0), size = int64_t{args.num_heads} * args.head_dim;
-  const int64_t keys = args.kv_indptr.empty() ? rows : args.k.dim(0);
+  const int64_t keys = args.kv_ranges.empty() ? rows : args.k.dim(0);
   check_activations(ctx, args.q, rows, size);
   check_activations(ctx, args.k, keys, kv_heads * args.head_dim);
   check_activations(ctx, args.v, keys, kv_heads * args.head_dim);
@@ -148,6 +149,7 @@ void ragged_attention(Context& ctx, const RaggedAttentionArgs& args) {
   check_window(args.window);
   if (args.plan == nullptr) check_ragged_rows(args, rows);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
+  if (!args.kv_ranges.empty()) check_kv_ranges(ctx, args, args.indptr.dim(0) - 1);
   if (!args.side.ranges.empty() && size > 0) check_side(ctx, args, kv_heads);
   if (rows > 0 && size > 0) ops_of(ctx).ragged_attention(ctx, args);
 }

@@ -22,8 +22,7 @@ class RaggedAttention {
         kv_heads_(args.num_kv_heads == 0 ? args.num_heads : args.num_kv_heads),
         group_(args.num_heads / kv_heads_),
         sequences_(args.indptr.dim(0) - 1),
-        indptr_(args.indptr.data<int32_t>()),
-        kv_indptr_(args.kv_indptr.empty() ? indptr_ : args.kv_indptr.data<int32_t>()) {
+        indptr_(args.indptr.data<int32_t>()) {
     lengthen_bf16_tasks(ctx.threads());
     streams_ = args.head_dim % kLanes16 == 0 && passes_caches(args.out);
     int64_t packed = 0, scratch = 0, rows = 0;
@@ -84,7 +83,11 @@ class RaggedAttention {
 
  private:
   int64_t queries(int64_t s) const { return indptr_[s + 1] - indptr_[s]; }
-  int64_t keys(int64_t s) const { return kv_indptr_[s + 1] - kv_indptr_[s]; }
+  // The rows of a sequence's keys: first and end.
+  const int32_t* kv_range(int64_t s) const {
+    return args_.kv_ranges.empty() ? indptr_ + s : args_.kv_ranges.row<int32_t>(s);
+  }
+  int64_t keys(int64_t s) const { return kv_range(s)[1] - kv_range(s)[0]; }
   // How far a query sees, of a sequence that has only so many keys. (Queries of other tokens than
   // the keys may be more than these.)
   int64_t back(int64_t s) const { return reach(args_.window.back, s); }
@@ -99,11 +102,11 @@ class RaggedAttention {
   }
   // Keys and values have the same stride, as pages have.
   bool reads_rows(int64_t s) const {
-    return !args_.kv_indptr.empty() && queries(s) <= kRaggedRows && side_keys(s) == 0 &&
+    return !args_.kv_ranges.empty() && queries(s) <= kRaggedRows && side_keys(s) == 0 &&
            args_.k.row_stride() == args_.v.row_stride();
   }
   bool in_bf16(int64_t s) const {
-    return args_.bf16 && isa_.ragged_attend_bf16 != nullptr && args_.kv_indptr.empty() &&
+    return args_.bf16 && isa_.ragged_attend_bf16 != nullptr && args_.kv_ranges.empty() &&
            !has_window(s);
   }
   int64_t queries_per_task(int64_t s) const {
@@ -145,7 +148,7 @@ class RaggedAttention {
   }
 
   RaggedHead head_of(int64_t s, int64_t kv_head, int64_t head, int thread) const {
-    const int64_t row = indptr_[s], kv_row = kv_indptr_[s];
+    const int64_t row = indptr_[s], kv_row = kv_range(s)[0];
     const int64_t column = head * args_.head_dim, kv_column = kv_head * args_.head_dim;
     RaggedHead h{};
     h.q = args_.q.row<float>(row) + column;
@@ -215,7 +218,7 @@ class RaggedAttention {
   const IsaKernels& isa_;
   int64_t kv_heads_, group_;  // heads of keys, and heads of queries for each
   int64_t sequences_;
-  const int32_t *indptr_, *kv_indptr_;
+  const int32_t* indptr_;
   int64_t bf16_queries_ = kQueriesPerBf16Task;  // of a task
   int64_t packed_floats_, slice_;
   float* workspace_;

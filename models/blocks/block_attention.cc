@@ -99,7 +99,7 @@ Tensor BlockAttention::forward(NormedRows& x, const StepTensors& in) const {
   ops::ragged_attention(build_.ctx, args);
   args.q = q.rows(tokens, all);
   args.indptr = in.blocks.carried.starts;
-  args.kv_indptr = in.encoder_start_loc;
+  args.kv_ranges = in.encoder_ranges;
   args.out = out.rows(tokens, all);
   args.plan = in.blocks.carried.plan();
   args.side.ranges = in.blocks.carried.ranges;

@@ -48,7 +48,8 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
   // Old checkpoints carry the layout's version beside the weights.
   for (const Weights& side : {encoder, decoder}) side.find_any("version");
   SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);
-  if (shape.norms == NormPlace::kPre) of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
+  if (shape.norms == NormPlace::kPre)
+    of_encoder.final_norm = of_decoder.final_norm = shape.last_norm;
   if (shape.encoder) shape.encoder(of_encoder);
   if (shape.decoder) shape.decoder(of_decoder);
   if (shape.carried != nullptr)

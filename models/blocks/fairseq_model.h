@@ -17,8 +17,9 @@ namespace tandem {
 
 struct FairseqShape {
   const char* model = "model";  // the scope of the sides where there is a head
-  // kPre: each side ends with a norm, "layer_norm".
+  // kPre: each side ends with a norm.
   NormPlace norms = NormPlace::kPost;
+  const char* last_norm = "layer_norm";
   bool embedding_norm = false;  // behind the embeddings, "layernorm_embedding"
   TokenTables::Order tables = TokenTables::Order::kHeadDecoderEncoder;
   // Of a side, whose weights are given.

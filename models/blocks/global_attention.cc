@@ -49,7 +49,7 @@ void GlobalAttention::see_everything(const Tensor& x, const StepTensors& in,
                                      .scale = options_.scale,
                                      .out = seen,
                                      .plan = in.global_plan(),
-                                     .kv_indptr = in.encoder_start_loc});
+                                     .kv_ranges = in.encoder_ranges});
   ops::scatter_rows(build_.ctx, {seen, in.global_rows, out});
 }
 

@@ -68,6 +68,8 @@ EncoderLayer::Attention EncoderLayer::make_attention(const Weights& layer, const
     return GlobalAttention(w, b, o.d_model, o.self_attention, *o.global_attention);
   if (o.summary_attention)
     return SummaryAttention(w, b, o.d_model, o.self_attention, *o.summary_attention);
+  if (o.sparse_attention)
+    return SparseAttention(w, b, o.d_model, o.self_attention, *o.sparse_attention);
   if (o.block_attention)
     return BlockAttention(w, b, o.d_model, o.self_attention, *o.block_attention,
                           Norm(layer / o.block_attention->norm, b, o.d_model, o.eps, o.norm_kind));

@@ -9,6 +9,7 @@
 #include "models/blocks/block_attention.h"
 #include "models/blocks/feed_forward.h"
 #include "models/blocks/global_attention.h"
+#include "models/blocks/sparse_attention.h"
 #include "models/blocks/summary_attention.h"
 #include "parallel/layers/layers.h"
 
@@ -59,6 +60,7 @@ struct LayerOptions {
   std::optional<GlobalAttentionOptions> global_attention = {};
   std::optional<SummaryAttentionOptions> summary_attention = {};
   std::optional<BlockAttentionOptions> block_attention = {};
+  std::optional<SparseBlocks> sparse_attention = {};
   FeedForwardOptions feed_forward;
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
@@ -87,8 +89,8 @@ class EncoderLayer {
   Residual forward(Residual state, const StepTensors& in) const;
 
  private:
-  using Attention =
-      std::variant<EncoderAttention, GlobalAttention, SummaryAttention, BlockAttention>;
+  using Attention = std::variant<EncoderAttention, GlobalAttention, SummaryAttention,
+                                 BlockAttention, SparseAttention>;
   static Attention make_attention(const Weights& layer, const Build& b, const LayerOptions& o);
   // With many rows a device's product gains nothing by computing their norm.
   void make_on_device(NormedRows& x) const {

@@ -122,6 +122,7 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       decoder_norm_(norm_of(decoder, build, decoder_side, build.decoder_layers)),
       summary_block_(encoder_side.summary_block),
       carried_(encoder_side.carried),
+      sparse_(encoder_side.sparse),
       encoder_frequencies_(resident(build, encoder_side.frequencies)),
       decoder_frequencies_(resident(build, decoder_side.frequencies)) {
   const LayerRange &of_encoder = build.encoder_layers, &of_decoder = build.decoder_layers;
@@ -174,19 +175,24 @@ Tensor Seq2Seq::encode(const StepTensors& in) {
   return encode_stage(in, {}).sum;
 }
 
+// With what a step's layers share, made once.
+StepTensors Seq2Seq::prepared(const StepTensors& in) {
+  StepTensors out = in;
+  out.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
+  if (summary_block_ > 0)
+    out.summaries = summaries_of(build_.ctx, in.encoder_lengths, summary_block_);
+  if (carried_.count > 0)
+    out.blocks = blocks_of(build_.ctx, in.encoder_lengths, carried_, encoder_heads_);
+  if (sparse_.block > 0)
+    out.sparse = sparse_of(build_.ctx, in.encoder_lengths, sparse_, encoder_heads_);
+  return out;
+}
+
 StageState Seq2Seq::encode_stage(const StepTensors& in, StageState state) {
-  Residual x;
-  if (encoder_frequencies_.empty() && summary_block_ == 0 && carried_.count == 0) {
-    x = run_encoder(in, std::move(state));
-  } else {
-    StepTensors more = in;
-    more.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
-    if (summary_block_ > 0)
-      more.summaries = summaries_of(build_.ctx, in.encoder_lengths, summary_block_);
-    if (carried_.count > 0)
-      more.blocks = blocks_of(build_.ctx, in.encoder_lengths, carried_, encoder_heads_);
-    x = run_encoder(more, std::move(state));
-  }
+  const bool plain = encoder_frequencies_.empty() && summary_block_ == 0 && carried_.count == 0 &&
+                     sparse_.block == 0;
+  Residual x =
+      plain ? run_encoder(in, std::move(state)) : run_encoder(prepared(in), std::move(state));
   if (!build_.encoder_layers.has_last(num_encoder_layers_)) return handed_on(std::move(x));
   const Tensor out = finished(encoder_norm_, x);
   return {carried_.count > 0 ? out.rows(0, in.encoder_positions.dim(0)) : out};

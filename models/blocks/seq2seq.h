@@ -26,6 +26,7 @@ struct SideOptions {
   int summary_block = 0;        // of an encoder with SummaryAttention: its block; else 0
   // Of an encoder with BlockAttention, whose rows have the carried vectors behind the tokens.
   CarriedVectors carried = {};
+  SparseBlocks sparse = {};  // of an encoder with SparseAttention
 };
 
 // The options of both sides as ModelConfig has them: heads whose scores are scaled, the
@@ -116,6 +117,7 @@ class Seq2Seq : public Model {
     TANDEM_CHECK(head_.has_value(), "the model has no language model's head");
     return *head_;
   }
+  StepTensors prepared(const StepTensors& in);
   Residual run_encoder(const StepTensors& in, StageState state);
   Residual run_decoder(const StepTensors& in, StageState state, KvCache& cache);
   // The states before a side's first layer.
@@ -138,6 +140,7 @@ class Seq2Seq : public Model {
   std::optional<Norm> encoder_norm_, decoder_norm_;
   int summary_block_;
   CarriedVectors carried_;
+  SparseBlocks sparse_;
   std::optional<CarriedEmbeddings> carried_embeddings_;
   std::vector<Tensor> encoder_frequencies_, decoder_frequencies_;
 };

@@ -11,13 +11,13 @@
 namespace tandem {
 
 struct SummaryAttentionOptions {
-  int block = 16;              // tokens that a summary stands for
-  const char* norm = "";       // of summaries, in the layer's scope; RMS
+  int block = 16;               // tokens that a summary stands for
+  const char* norm = "";        // of summaries, in the layer's scope; RMS
   ops::PositionBias bias = {};  // by blocks from the query's to the summary's; of this rank's heads
 };
 
-// Of each encoder sequence the whole blocks; tokens behind the last belong to it. A sequence shorter
-// than a block has no summary. Lists of a step, for all layers (StepTensors::summaries).
+// Of each encoder sequence the whole blocks; tokens behind the last belong to it. A sequence
+// shorter than a block has no summary. Lists of a step, for all layers (StepTensors::summaries).
 StepTensors::Summaries summaries_of(Context& ctx, std::span<const int32_t> lengths, int block);
 
 // `options.window` is the window of tokens.

@@ -26,8 +26,8 @@ struct Extras {
 };
 
 Extras read_extras(const ConfigReader& in) {
-  return {{in.size("num_global_tokens", in.kMaxRows).value_or(32),
-           in.size("block_size", in.kMaxRows).value_or(512)},
+  return {{size_or(in, "num_global_tokens", in.kMaxRows, 32),
+           size_or(in, "block_size", in.kMaxRows, 512)},
           in.flag("stagger_local_blocks", true)};
 }
 
@@ -81,6 +81,7 @@ ModelFamily pegasus_x_family() {
           .special_tokens = {.pad = 0, .eos = 1, .decoder_start = 0},
           .read_config = read_config,
           .limits = limits,
+          .tokenizers = {TokenizerRule{"", "pegasus_x", TokenizerRule::Kind::kFile}},
           .make = make};
 }
 

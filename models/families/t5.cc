@@ -1,8 +1,8 @@
 // T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration, T5ForSequenceClassification,
-// T5EncoderModel), mT5, UMT5, ByT5, LongT5 (Guo et al. 2022): RMS norms before each part, no biases,
-// relative positions as a bias by distance, scores that are not scaled, heads of a size of their
-// own, feed-forward layers with a gate in the later versions. A token of LongT5's encoder sees
-// `local_radius` tokens on both sides, and, with transient global attention, summaries of all
+// T5EncoderModel), mT5, UMT5, ByT5, LongT5 (Guo et al. 2022): RMS norms before each part, no
+// biases, relative positions as a bias by distance, scores that are not scaled, heads of a size of
+// their own, feed-forward layers with a gate in the later versions. A token of LongT5's encoder
+// sees `local_radius` tokens on both sides, and, with transient global attention, summaries of all
 // blocks of `global_block_size` tokens.
 #include <algorithm>
 #include <bit>
@@ -44,8 +44,8 @@ void read_long_attention(const ConfigReader& in, Extras& out) {
   out.summary_block = in.size("global_block_size", in.kMaxRows).value_or(16);
   // (HuggingFace finds the blocks by adding 1 / size in float32: exact for powers of two alone.)
   if (!std::has_single_bit(static_cast<unsigned>(out.summary_block)))
-    in.fail("global_block_size", "must be a power of two, found " +
-                                     std::to_string(out.summary_block));
+    in.fail("global_block_size",
+            "must be a power of two, found " + std::to_string(out.summary_block));
 }
 
 Extras read_extras(const ConfigReader& in, const ModelConfig& c) {

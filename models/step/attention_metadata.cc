@@ -12,6 +12,7 @@ void AttentionMetadata::add_encoder(int32_t length, std::span<const int32_t> glo
   if (!global_start_loc.empty())
     global_start_loc.push_back(static_cast<int32_t>(global_rows.size()));
   encoder_start_loc.push_back(first + length);
+  encoder_ranges.insert(encoder_ranges.end(), {first, first + length});
   encoder_seq_lens.push_back(length);
   max_encoder_seq_len = std::max(max_encoder_seq_len, length);
 }

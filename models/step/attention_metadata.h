@@ -38,6 +38,7 @@ struct AttentionMetadata {
   // Encoder: one entry per group whose encoder runs in this step.
   std::vector<int32_t> encoder_start_loc{0};  // [E + 1], indptr of the encoder's positions
   std::vector<int32_t> encoder_seq_lens;      // [E]
+  std::vector<int32_t> encoder_ranges;        // [2 E]: the first position of each, and its end
   int32_t max_encoder_seq_len = 0;
   std::vector<int32_t> cross_slot_mapping;  // [encoder tokens of this step]
   // Tokens with global attention: their rows, ascending, those of encoder sequence i at

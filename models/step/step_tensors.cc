@@ -150,6 +150,11 @@ Tensor borrow_any(const std::vector<int32_t>& values) {
   return values.empty() ? Tensor() : Tensor::borrow(values);
 }
 
+// [2 n] as [n, 2].
+Tensor as_ranges(const Tensor& flat) {
+  return flat.empty() ? flat : flat.reshape({flat.dim(0) / 2, 2});
+}
+
 Tensor borrow_frames(const EncoderFrames& frames) {
   if (frames.width == 0) return {};
   return Tensor::borrow(frames.values)
@@ -228,8 +233,7 @@ Tensor step_list(Context& ctx, const std::vector<int32_t>& list) {
 }
 
 Tensor step_ranges(Context& ctx, const std::vector<int32_t>& list) {
-  const Tensor flat = step_list(ctx, list);
-  return flat.empty() ? flat : flat.reshape({flat.dim(0) / 2, 2});
+  return as_ranges(step_list(ctx, list));
 }
 
 std::optional<ops::DeviceAttentionPlan> plan_own(Context& ctx,
@@ -239,8 +243,8 @@ std::optional<ops::DeviceAttentionPlan> plan_own(Context& ctx,
   if (backend == nullptr) return std::nullopt;
   Upload upload;
   const PlanParts parts(
-      upload,
-      plan_attention(sequences, backend->attention_tiles(ctx.activations(), head_dim)), heads);
+      upload, plan_attention(sequences, backend->attention_tiles(ctx.activations(), head_dim)),
+      heads);
   upload.send(ctx);
   return parts.of(upload);
 }
@@ -253,6 +257,7 @@ StepTensors::StepTensors(const ModelInput& in)
       encoder_frames(borrow_frames(in.encoder_frames)),
       frame_start_loc(Tensor::borrow(in.encoder_frames.start_loc)),
       encoder_start_loc(Tensor::borrow(in.attention.encoder_start_loc)),
+      encoder_ranges(as_ranges(borrow_any(in.attention.encoder_ranges))),
       query_start_loc(Tensor::borrow(in.attention.query_start_loc)),
       cross_query_start_loc(Tensor::borrow(in.attention.cross_query_start_loc)),
       global_rows(borrow_any(in.attention.global_rows)),
@@ -297,6 +302,7 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan,
     vectors = {{&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
                {&encoder_positions, upload.add(in.encoder_positions, 0)},
                {&encoder_start_loc, upload.add(m.encoder_start_loc, 0)},
+               {&encoder_ranges, upload.add(m.encoder_ranges, 0)},
                {&global_rows, upload.add(m.global_rows, 0)},
                // Zeros where no token is global: the same kernel, the same bits.
                {&global_start_loc,
@@ -319,6 +325,7 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan,
   upload.send(ctx);
   for (size_t i = 0; i < lists.size(); ++i) there[i] = upload.vector(lists[i]);
   for (const auto& [tensor, part] : vectors) *tensor = upload.vector(part);
+  encoder_ranges = as_ranges(encoder_ranges);
   encoder_ = encoder.of(upload);
   global_ = global.of(upload);
   self_ = self.of(upload);

@@ -114,6 +114,7 @@ struct StepTensors {
   Tensor encoder_frames;                          // [frames, width] f32, instead of ids
   Tensor frame_start_loc;                         // [encoders + 1]
   Tensor encoder_start_loc;                       // [encoders + 1]
+  Tensor encoder_ranges;                          // [encoders, 2]
   Tensor query_start_loc, cross_query_start_loc;  // the CPU's
   Tensor global_rows;       // [tokens with global attention]: rows of the encoder; or empty
   Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
@@ -131,6 +132,13 @@ struct StepTensors {
     OwnSequences carried;                   // the vectors that each sequence carries along
   };
   Blocks blocks;
+  // Of encoders with SparseAttention (models/blocks/sparse_attention.h).
+  struct Sparse {
+    OwnSequences blocks;
+    Tensor keys;   // [blocks, 2]: rows of the encoder that each sees
+    Tensor outer;  // rows of the encoder: the first and last block of each sequence
+  };
+  Sparse sparse;
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
   // [tokens, r] for each of the model's tables of rotary frequencies of a side, if it has any

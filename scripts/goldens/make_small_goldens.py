@@ -261,7 +261,27 @@ def translator(config):
             "free": {"forced_bos_token_id": None},
             "more": lambda s: [("defaults", s[5], {"max_new_tokens": 12, "num_beams": 4}, [2, target - 1])]}
 
+def bigbird():
+    """Blocks of three tokens: inputs of more than 21 are not seen as a whole."""
+    encoder = T.models.bigbird_pegasus.modeling_bigbird_pegasus.BigBirdPegasusEncoder
+    forward = encoder.forward
+
+    def fresh(self, *args, **kwargs):  # whatever was short before
+        self.set_attention_type(self.config.attention_type)
+        return forward(self, *args, **kwargs)
+
+    encoder.forward = fresh
+    return {
+        "model": (T.BigBirdPegasusConfig, dict(
+            vocab_size=150, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+            decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64,
+            block_size=3, num_random_blocks=1, activation_function="gelu_new")),
+        "ids": (4, 150), "before": [], "behind": [1], "start": 2,
+        "special": {"bos_token_id": 2, **T5, "decoder_start_token_id": 2, "max_length": 48}}
+
+
 FAMILIES = {
+    "bigbird-ids": bigbird(),
     "m2m100-ids": translator(fairseq(T.M2M100Config, 16, 2, (2, 2), 24, 150, activation_function="relu",
                                      max_position_embeddings=64, scale_embedding=True)),
     "nllb-ids": translator(fairseq(T.M2M100Config, 24, 3, (1, 1), 24, 150, activation_function="relu",

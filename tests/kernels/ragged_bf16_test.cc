@@ -155,7 +155,7 @@ TEST_P(RaggedBf16Test, WindowsAndOtherKeysStayInF32) {
     if (window)
       args.window = {20, 20};
     else
-      args.kv_indptr = args.indptr;
+      args.kv_ranges = indices({0, 150, 150, 190}).reshape({2, 2});
     ops::ragged_attention(ctx, args);
     const Tensor rounded = args.out;
     args.bf16 = false;

@@ -17,6 +17,17 @@ using testing::same_bits;
 class RaggedOptionsTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(RaggedOptionsTest);
 
+// Of so many keys, one sequence's behind the other's.
+Tensor ranges_of(const std::vector<int32_t>& keys) {
+  std::vector<int32_t> out;
+  int32_t first = 0;
+  for (const int32_t count : keys) {
+    out.insert(out.end(), {first, first + count});
+    first += count;
+  }
+  return indices(out).reshape({std::ssize(keys), 2});
+}
+
 std::vector<int32_t> random_lengths(Random& random, int64_t count) {
   std::vector<int32_t> lengths;
   for (; count > 0; --count)
@@ -142,8 +153,12 @@ TEST_P(RaggedOptionsTest, SideKeysBesideKeysOfTheirOwn) {
     const int64_t rows = indptr_of(keys).back(), width = args.k.dim(1);
     args.k = random.strided(rows, width);
     args.v = random.strided(rows, width);
-    args.kv_indptr = indices(indptr_of(keys));
+    args.kv_ranges = ranges_of(keys);
+    if (random.integer(0, 1) == 0 && lengths[0] > 0 && lengths[1] > 0)  // some keys of both
+      args.kv_ranges = indices({0, keys[0] + 1, keys[0] - 1, keys[0] + keys[1]}).reshape({2, 2});
     add_side(random, 2, args);
+    args.side.unit = 0;
+    if (random.integer(0, 1) == 1) args.side.bias = {random.matrix(args.num_heads, 40, 2.0f), 3};
     EXPECT_TRUE(matches_the_reference(ctx, args));
   }
 }
@@ -161,7 +176,7 @@ TEST_P(RaggedOptionsTest, QueriesWithKeysOfTheirOwn) {
     const Tensor both = random.strided(rows, 2 * width);
     args.k = both.columns(0, width);
     args.v = random.integer(0, 1) ? both.columns(width, 2 * width) : random.strided(rows, width);
-    args.kv_indptr = indices(indptr_of(keys));
+    args.kv_ranges = ranges_of(keys);
     EXPECT_TRUE(matches_the_reference(ctx, args));
     const int32_t q0 = indptr_of(lengths)[3], k0 = indptr_of(keys)[3];
     ops::RaggedAttentionArgs alone = args;
@@ -169,7 +184,7 @@ TEST_P(RaggedOptionsTest, QueriesWithKeysOfTheirOwn) {
     alone.k = args.k.rows(k0, rows);
     alone.v = args.v.rows(k0, rows);
     alone.indptr = indices({0, lengths[3]});
-    alone.kv_indptr = indices({0, keys[3]});
+    alone.kv_ranges = ranges_of({keys[3]});
     alone.out = Tensor({lengths[3], args.q.dim(1)}, DType::kF32);
     ops::ragged_attention(one, alone);
     EXPECT_TRUE(same_bits(alone.out, args.out.rows(q0, args.q.dim(0))));
@@ -280,7 +295,7 @@ TEST(RaggedOptionsDeathTest, WhatCannotBe) {
   args.global_indptr = indices({0, 0, 1});
   EXPECT_DEATH(ops::ragged_attention(ctx, args), "global tokens and side keys");
   args = good;
-  args.kv_indptr = good.indptr;
+  args.kv_ranges = ranges_of({5, 6});
   args.window.back = 3;
   EXPECT_DEATH(ops::ragged_attention(ctx, args), "places among the keys");
   args = good;

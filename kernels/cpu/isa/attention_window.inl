@@ -77,7 +77,7 @@ void window_pack(const RaggedHead& h) {
     if (key >= position - h.back && key <= position + h.ahead) scores[i] = unseen;
   }
   if (h.side_bias.values != nullptr && h.side_count > 0) {
-    const int64_t unit = position / h.side_unit;
+    const int64_t unit = h.side_unit == 0 ? 0 : position / h.side_unit;
     const int64_t own = unit < h.side_count ? unit : h.side_count - 1;
     add_bias(scores, h.side_count, h.side_bias.values, h.side_bias.last, h.side_bias.zero - own);
   }

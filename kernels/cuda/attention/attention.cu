@@ -55,7 +55,8 @@ void add_side(const ops::SideKeys& side, GlobalKeys& out) {
 // Whose keys are few, so that nothing is cut into chunks.
 void run_global(Context& ctx, const AttentionParams& p, const ops::RaggedAttentionArgs& args) {
   GlobalKeys globals{};
-  globals.indptr = (args.kv_indptr.empty() ? args.indptr : args.kv_indptr).data<int32_t>();
+  globals.indptr = args.indptr.data<int32_t>();
+  if (!args.kv_ranges.empty()) globals.kv_ranges = args.kv_ranges.data<int32_t>();
   if (!args.global_rows.empty()) globals.rows = args.global_rows.data<int32_t>();
   if (!args.global_indptr.empty()) globals.rows_indptr = args.global_indptr.data<int32_t>();
   globals.sequences = static_cast<int32_t>(args.indptr.dim(0)) - 1;

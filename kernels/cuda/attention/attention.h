@@ -78,7 +78,8 @@ void attention_tiles(const AttentionParams& params, LaunchStream stream);
 // The keys (rows, not pages) that all queries of a sequence see besides a window: global rows, or
 // side keys (ops::SideKeys). One of the two is null.
 struct GlobalKeys {
-  const int32_t* indptr;       // [sequences + 1]: rows of k
+  const int32_t* indptr;       // [sequences + 1]: rows of q, and of k without kv_ranges
+  const int32_t* kv_ranges;    // [sequences, 2]: rows of k; or null
   const int32_t* rows;         // global: of k, ascending
   const int32_t* rows_indptr;  // global: [sequences + 1], into `rows`
   int32_t sequences;

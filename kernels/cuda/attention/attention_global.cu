@@ -22,15 +22,16 @@ struct SequenceKeys {
   int32_t global_count = 0;
   int32_t side_first = 0, side_count = 0;
 
-  // Of the sequence that row `row` is in.
+  // Of the sequence that row `row` of q is in.
   __device__ SequenceKeys(const GlobalKeys& g, int32_t row) {
     int32_t low = 0, high = g.sequences;  // indptr[low] <= row < indptr[high]
     while (high - low > 1) {
       const int32_t middle = (low + high) / 2;
       (g.indptr[middle] <= row ? low : high) = middle;
     }
-    first = g.indptr[low];
-    end = g.indptr[low + 1];
+    const int32_t* range = g.kv_ranges == nullptr ? g.indptr + low : g.kv_ranges + 2 * low;
+    first = range[0];
+    end = range[1];
     if (g.ranges != nullptr) {
       side_first = g.ranges[2 * low];
       side_count = g.ranges[2 * low + 1] - side_first;
@@ -131,7 +132,7 @@ struct Block {
       : p(params),
         work(item),
         others(globals),
-        keys(globals, item.kv_base),
+        keys(globals, item.query_row),
         edges(params.args, item),
         cap(params.args),
         bias(params.args, item, static_cast<int>(blockIdx.y)),
@@ -183,7 +184,8 @@ struct Block {
     const bool sees = query < work.queries && tile.rows[lane] >= 0;
     float biased = score();
     if (others.bias != nullptr) {
-      const int32_t own = min((work.query_position + query) / others.unit, keys.side_count - 1);
+      const int32_t unit = others.unit == 0 ? 0 : (work.query_position + query) / others.unit;
+      const int32_t own = min(unit, keys.side_count - 1);
       const int32_t column = max(0, min(key - own + others.bias_zero, others.bias_columns - 1));
       biased = fmaf(__ldg(others.bias + int64_t{head} * others.bias_columns + column),
                     static_cast<float>(kLog2e), biased);

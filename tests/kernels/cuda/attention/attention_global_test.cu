@@ -90,7 +90,8 @@ struct Problem {
     a.v = values.tensor();
     a.plan = &planned.plan;
     if (!bias.values.empty()) a.bias.values = to_device(ctx, bias.values);
-    for (Tensor* t : {&a.indptr, &a.global_rows, &a.global_indptr, &a.side.ranges, &a.side.bias.values})
+    for (Tensor* t :
+         {&a.indptr, &a.global_rows, &a.global_indptr, &a.side.ranges, &a.side.bias.values})
       *t = t->size() == 0 ? Tensor() : to_device(ctx, *t);
     std::optional<DeviceMatrix> side_keys, side_values;
     if (!side.ranges.empty()) {
@@ -187,39 +188,58 @@ TEST(CudaAttentionGlobal, ASequenceHasItsOwnBits) {
   }
 }
 
-// The global tokens' own attention: a few queries of each sequence over all of its keys.
+// The global tokens' own attention: a few queries of each sequence over all of its keys; the last
+// two see some keys of each other's. Perhaps with side keys.
 TEST(CudaAttentionGlobal, QueriesThatAreNotTheTokens) {
   Random random;
   constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 16;
-  const std::vector<int32_t> of_queries{0, 3, 3, 15}, of_keys{0, 40, 45, 645};
-  for (const DType dtype : kActivations) {
-    Context ctx = testing::cuda_context(dtype);
-    const Tensor q = rounded(random.matrix(of_queries.back(), kHeads * kHeadDim), dtype),
-                 k = rounded(random.matrix(of_keys.back(), kKvHeads * kHeadDim), dtype),
-                 v = rounded(random.matrix(of_keys.back(), kKvHeads * kHeadDim), dtype);
-    const Tensor want(q.shape(), DType::kF32);
-    ops::RaggedAttentionArgs args{q, k, v, indices(of_queries), kHeads, kHeadDim, 0.25f, want};
-    args.num_kv_heads = kKvHeads;
-    args.kv_indptr = indices(of_keys);
-    reference::ragged_attention(args);
-    std::vector<AttentionSequence> sequences;
-    for (size_t i = 0; i < 3; ++i)
-      sequences.push_back({of_queries[i], of_queries[i + 1] - of_queries[i],
-                           of_keys[i + 1] - of_keys[i], of_keys[i], false});
-    const bool tiles = ctx.backend().attention_tiles(dtype, kHeadDim);
-    const Planned planned(ctx, sequences, kHeads, tiles);
-    const DeviceMatrix queries(ctx, random, q, dtype, 8), keys(ctx, random, k, dtype, 8),
-        values(ctx, random, v, dtype, 8), out(ctx, random, q.dim(0), q.dim(1), dtype, 8);
-    args.q = queries.tensor();
-    args.k = keys.tensor();
-    args.v = values.tensor();
-    args.out = out.tensor();
-    args.plan = &planned.plan;
-    args.indptr = to_device(ctx, args.indptr);
-    args.kv_indptr = to_device(ctx, args.kv_indptr);
-    ops::ragged_attention(ctx, args);
-    EXPECT_TRUE(testing::close(out.values(), want, dtype, tiles)) << name_of(dtype);
-  }
+  const std::vector<int32_t> of_queries{0, 3, 3, 15, 18}, ranges{0, 40, 40, 45, 45, 645, 600, 650};
+  const auto matrix = [&](int64_t rows, int64_t heads, DType dtype) {
+    return rounded(random.matrix(rows, heads * kHeadDim), dtype);
+  };
+  for (const DType dtype : kActivations)
+    for (const bool has_side : {false, true}) {
+      Context ctx = testing::cuda_context(dtype);
+      const Tensor q = matrix(18, kHeads, dtype), k = matrix(650, kKvHeads, dtype),
+                   v = matrix(650, kKvHeads, dtype), want(q.shape(), DType::kF32);
+      ops::RaggedAttentionArgs args{q, k, v, indices(of_queries), kHeads, kHeadDim, 0.25f, want};
+      args.num_kv_heads = kKvHeads;
+      args.kv_ranges = indices(ranges).reshape({4, 2});
+      ops::SideKeys side;
+      if (has_side) {
+        side = {matrix(40, kKvHeads, dtype), matrix(40, kKvHeads, dtype),
+                indices({0, 3, 3, 3, 1, 40, 0, 3}).reshape({4, 2})};
+        side.bias = {random.matrix(kHeads, 9, 2.0f), 1};
+        side.unit = 0;
+      }
+      args.side = side;
+      reference::ragged_attention(args);
+      std::vector<AttentionSequence> sequences;
+      for (size_t i = 0; i < 4; ++i)
+        sequences.push_back({of_queries[i], of_queries[i + 1] - of_queries[i],
+                             ranges[2 * i + 1] - ranges[2 * i], ranges[2 * i], false});
+      const bool tiles = ctx.backend().attention_tiles(dtype, kHeadDim);
+      const Planned planned(ctx, sequences, kHeads, tiles);
+      const DeviceMatrix queries(ctx, random, q, dtype, 8), keys(ctx, random, k, dtype, 8),
+          values(ctx, random, v, dtype, 8), out(ctx, random, q.dim(0), q.dim(1), dtype, 8);
+      std::optional<DeviceMatrix> side_keys, side_values;
+      args.q = queries.tensor();
+      args.k = keys.tensor();
+      args.v = values.tensor();
+      args.out = out.tensor();
+      args.plan = &planned.plan;
+      if (has_side) {
+        args.side.k = side_keys.emplace(ctx, random, side.k, dtype, 8).tensor();
+        args.side.v = side_values.emplace(ctx, random, side.v, dtype, 8).tensor();
+        args.side.ranges = to_device(ctx, side.ranges);
+        args.side.bias.values = to_device(ctx, side.bias.values);
+      }
+      args.indptr = to_device(ctx, args.indptr);
+      args.kv_ranges = to_device(ctx, args.kv_ranges);
+      ops::ragged_attention(ctx, args);
+      EXPECT_TRUE(testing::close(out.values(), want, dtype, tiles && !has_side))
+          << name_of(dtype) << (has_side ? " with side keys" : "");
+    }
 }
 
 }  // namespace
