@@ -177,7 +177,7 @@ def main(argv):
         fits, said = travel.verdict(None if args.alone else travel.tree_bytes(ROOT, [args.out]), size)
         print(said)
         if not fits:
-            die("that is too large")
+            die("that is too large; `scripts/gpu_check aside` takes 10 MiB of sources out of the checkout")
 
 
 if __name__ == "__main__":
