@@ -3,15 +3,18 @@ import pathlib
 import subprocess
 
 LIMIT = 64 << 20  # bytes, of both together
+# What stays in a checkout after `scripts/gpu_check aside`.
+KEPT = ["tests/data/goldens", "tests/data/images", "examples/demo-model", "scripts", ".gitignore"]
 
 
-def tree_bytes(root, besides=()):
-    """Of the files that git tracks or would add, but for those named; None where there is no repository."""
+def tree_bytes(root, besides=(), of=()):
+    """Of the files that git tracks or would add, but for those named; None where there is no repository. of: those in these places."""
     top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True)
     if top.returncode != 0:
         return None
     root = pathlib.Path(top.stdout.strip()).resolve()
-    done = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True)
+    done = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *of],
+                          capture_output=True)
     if done.returncode != 0:
         return None
     files = [pathlib.Path(root, name.decode()) for name in sorted(set(done.stdout.split(b"\0"))) if name]
