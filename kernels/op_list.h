@@ -15,6 +15,7 @@
   OP(gated_activation, GatedActivationArgs, rows)                                                \
   OP(gather_rows, GatherRowsArgs, rows)                                                          \
   OP(scatter_rows, ScatterRowsArgs, rows)                                                        \
+  OP(combine_rows, CombineRowsArgs, rows)                                                        \
   OP(sum_ranges, SumRangesArgs, rows)                                                            \
   OP(soft_cap, SoftCapArgs, rows)                                                                \
   OP(conv_windows, ConvWindowsArgs, convolution)                                                 \

@@ -195,6 +195,16 @@ struct ScatterRowsArgs {
 };
 void scatter_rows(Context& ctx, const ScatterRowsArgs& args);
 
+// out[t] = the sum of factors[t][i] * x[places[t][i]], added in order in f32; a place of -1 adds
+// nothing.
+struct CombineRowsArgs {
+  Tensor x;        // [R, d]; empty where all places are -1
+  Tensor places;   // [T, n] i32
+  Tensor factors;  // [T, n] f32
+  Tensor out;      // [T, d]
+};
+void combine_rows(Context& ctx, const CombineRowsArgs& args);
+
 // out[i] = the sum of the rows [ranges[i][0], ranges[i][1]) of x, added in order in f32.
 struct SumRangesArgs {
   Tensor x;       // [T, d]

@@ -290,6 +290,17 @@ void write_kv(const ops::WriteKvArgs& args) {
   }
 }
 
+void combine_rows(const ops::CombineRowsArgs& args) {
+  for (int64_t t = 0; t < args.out.dim(0); ++t)
+    for (int64_t d = 0; d < args.out.dim(1); ++d) {
+      double sum = 0;
+      for (int64_t i = 0; i < args.places.dim(1); ++i)
+        if (const int32_t place = args.places.row<int32_t>(t)[i]; place >= 0)
+          sum += double{args.factors.row<float>(t)[i]} * double{args.x.row<float>(place)[d]};
+      args.out.row<float>(t)[d] = static_cast<float>(sum);
+    }
+}
+
 void sum_ranges(const ops::SumRangesArgs& args) {
   for (int64_t i = 0; i < args.ranges.dim(0); ++i) {
     const int32_t* range = args.ranges.row<int32_t>(i);

@@ -24,6 +24,7 @@ void rotary(const ops::RotaryArgs& args);
 void write_kv(const ops::WriteKvArgs& args);
 void ragged_attention(const ops::RaggedAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);
+void combine_rows(const ops::CombineRowsArgs& args);
 void sum_ranges(const ops::SumRangesArgs& args);
 void merge_attention(const ops::MergeAttentionArgs& args);
 

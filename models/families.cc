@@ -26,9 +26,11 @@ namespace tandem {
   FAMILY(moonshine)              \
   FAMILY(mt5)                    \
   FAMILY(mvp)                    \
+  FAMILY(nllb_moe)               \
   FAMILY(pegasus)                \
   FAMILY(pegasus_x)              \
   FAMILY(plbart)                 \
+  FAMILY(switch_transformers)    \
   FAMILY(t5)                     \
   FAMILY(t5gemma)                \
   FAMILY(t5gemma2)               \

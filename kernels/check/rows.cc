@@ -90,6 +90,20 @@ void scatter_rows(Context& ctx, const ScatterRowsArgs& args) {
   if (args.rows.dim(0) > 0) ops_of(ctx).scatter_rows(ctx, args);
 }
 
+void combine_rows(Context& ctx, const CombineRowsArgs& args) {
+  TANDEM_CHECK_EQ(args.places.rank(), 2);
+  TANDEM_CHECK_EQ(args.out.rank(), 2);
+  const int64_t tokens = args.places.dim(0), each = args.places.dim(1), size = args.out.dim(1);
+  const int64_t dims[] = {tokens, each}, rows = args.x.empty() ? 0 : args.x.dim(0);
+  check_shape_and_type(args.places, dims, 2, DType::kI32);
+  check_matrix_there(ctx, args.factors, tokens, each);
+  TANDEM_CHECK(args.places.contiguous() && args.factors.contiguous());
+  check_activations(ctx, args.out, tokens, size);
+  if (rows > 0) check_activations(ctx, args.x, rows, size);
+  check_range(args.places, -1, rows);
+  if (tokens > 0 && size > 0) ops_of(ctx).combine_rows(ctx, args);
+}
+
 void sum_ranges(Context& ctx, const SumRangesArgs& args) {
   TANDEM_CHECK_EQ(args.x.rank(), 2);
   TANDEM_CHECK_EQ(args.ranges.rank(), 2);

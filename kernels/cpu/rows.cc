@@ -101,6 +101,21 @@ void scatter_rows(Context& ctx, const ops::ScatterRowsArgs& args) {
   });
 }
 
+void combine_rows(Context& ctx, const ops::CombineRowsArgs& args) {
+  const int64_t size = args.out.dim(1), each = args.places.dim(1);
+  for_rows(ctx, args.out.dim(0), size * 8 * each, [&](int64_t t) {
+    const int32_t* places = args.places.row<int32_t>(t);
+    const float* factors = args.factors.row<float>(t);
+    float* out = args.out.row<float>(t);
+    std::fill_n(out, size, 0.0f);
+    for (int64_t i = 0; i < each; ++i) {
+      if (places[i] < 0) continue;
+      const float* x = args.x.row<float>(places[i]);
+      for (int64_t d = 0; d < size; ++d) out[d] += factors[i] * x[d];
+    }
+  });
+}
+
 void sum_ranges(Context& ctx, const ops::SumRangesArgs& args) {
   const int64_t size = args.x.dim(1), rows = args.x.dim(0);
   const int64_t row_bytes = size * static_cast<int64_t>(sizeof(float));

@@ -1,4 +1,4 @@
-// Rows by index: gathered, scattered, ranges of them added. A block for each.
+// Rows by index: gathered, scattered, combined; ranges of them added. A block for each.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
 
@@ -29,6 +29,22 @@ void copy_rows(Context& ctx, const Tensor& x, const Tensor& rows, const Tensor& 
 }
 
 template <class T>
+__global__ void combine_kernel(const T* x, int64_t x_stride, const int32_t* places,
+                               const float* factors, int each, T* out, int64_t out_stride,
+                               int64_t size) {
+  wait_for_earlier_kernels();
+  const int64_t block = blockIdx.x;
+  for (int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    float sum = 0.0f;
+    for (int n = 0; n < each; ++n) {
+      const int32_t place = places[block * each + n];
+      if (place >= 0) sum = fmaf(factors[block * each + n], to_float(x[place * x_stride + i]), sum);
+    }
+    out[block * out_stride + i] = from_float<T>(sum);
+  }
+}
+
+template <class T>
 __global__ void sum_kernel(const T* x, int64_t x_stride, const int32_t* ranges, T* out,
                            int64_t out_stride, int64_t size) {
   wait_for_earlier_kernels();
@@ -41,6 +57,18 @@ __global__ void sum_kernel(const T* x, int64_t x_stride, const int32_t* ranges, 
 }
 
 }  // namespace
+
+void combine_rows(Context& ctx, const ops::CombineRowsArgs& args) {
+  with_type(args.out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    TANDEM_LAUNCH(combine_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kThreads, 0,
+                  stream_of(ctx), static_cast<const T*>(args.x.raw()),
+                  args.x.empty() ? 0 : args.x.row_stride(), args.places.data<int32_t>(),
+                  args.factors.data<float>(), static_cast<int>(args.places.dim(1)),
+                  static_cast<T*>(args.out.raw()), args.out.row_stride(), args.out.dim(1));
+  });
+  after_launch("combine_rows");
+}
 
 void sum_ranges(Context& ctx, const ops::SumRangesArgs& args) {
   with_type(args.x.dtype(), [&](auto tag) {

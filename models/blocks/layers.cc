@@ -5,6 +5,15 @@
 #include "base/check.h"
 
 namespace tandem {
+namespace {
+
+FeedForwards make_feed_forward(const Weights& w, const Build& b, const LayerOptions& o) {
+  if (o.experts) return Experts(w, b, o.d_model, o.feed_forward, *o.experts);
+  return FeedForward(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
+                     o.feed_forward);
+}
+
+}  // namespace
 
 SublayerNorm::SublayerNorm(const Weights& w, const Build& b, const LayerOptions& o,
                            const char* name, const char* behind)
@@ -46,8 +55,7 @@ EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions&
     : on_cpu_(b.ctx.on_cpu()),
       attention_(make_attention(w, b, o)),
       attention_norm_(w, b, o, o.names.self_norm, o.names.self_norm_behind),
-      feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
-                    o.feed_forward),
+      feed_forward_(make_feed_forward(w, b, o)),
       final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
@@ -57,7 +65,8 @@ Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
   });
   return final_norm_.apply(std::move(state), [&](NormedRows& x) {
     make_on_device(x);
-    return feed_forward_.forward_many(x);
+    if (const auto* experts = std::get_if<Experts>(&feed_forward_)) return experts->encode(x, in);
+    return std::get<FeedForward>(feed_forward_).forward_many(x);
   });
 }
 
@@ -92,8 +101,7 @@ DecoderLayer::Attention DecoderLayer::make_attention(const Weights& w, const Bui
 
 DecoderLayer::DecoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
     : attention_(make_attention(w, b, o)),
-      feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
-                    o.feed_forward),
+      feed_forward_(make_feed_forward(w, b, o)),
       final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual DecoderLayer::forward(Residual state, const StepTensors& in, const KvPages& pages) const {
@@ -107,8 +115,10 @@ Residual DecoderLayer::forward(Residual state, const StepTensors& in, const KvPa
     state = two.cross_norm.apply(std::move(state),
                                  [&](NormedRows& x) { return two.cross.forward(x, in, pages); });
   }
-  return final_norm_.apply(std::move(state),
-                           [&](NormedRows& x) { return feed_forward_.forward(x); });
+  return final_norm_.apply(std::move(state), [&](NormedRows& x) {
+    if (const auto* experts = std::get_if<Experts>(&feed_forward_)) return experts->decode(x, in);
+    return std::get<FeedForward>(feed_forward_).forward(x);
+  });
 }
 
 void DecoderLayer::write_cross_kv(const Tensor& encoder_states, const StepTensors& in,

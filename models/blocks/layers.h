@@ -7,6 +7,7 @@
 
 #include "models/blocks/attention.h"
 #include "models/blocks/block_attention.h"
+#include "models/blocks/experts.h"
 #include "models/blocks/feed_forward.h"
 #include "models/blocks/global_attention.h"
 #include "models/blocks/sparse_attention.h"
@@ -62,6 +63,7 @@ struct LayerOptions {
   std::optional<BlockAttentionOptions> block_attention = {};
   std::optional<SparseBlocks> sparse_attention = {};
   FeedForwardOptions feed_forward;
+  std::optional<ExpertsOptions> experts = {};  // instead of one feed-forward layer
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
   Names names;
@@ -83,6 +85,9 @@ class SublayerNorm {
   std::optional<Norm> behind_;
 };
 
+// One feed-forward layer, or experts.
+using FeedForwards = std::variant<FeedForward, Experts>;
+
 class EncoderLayer {
  public:
   EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o);
@@ -100,7 +105,7 @@ class EncoderLayer {
   bool on_cpu_;
   Attention attention_;
   SublayerNorm attention_norm_;
-  FeedForward feed_forward_;
+  FeedForwards feed_forward_;
   SublayerNorm final_norm_;
 };
 
@@ -127,7 +132,7 @@ class DecoderLayer {
   static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
 
   Attention attention_;
-  FeedForward feed_forward_;
+  FeedForwards feed_forward_;
   SublayerNorm final_norm_;
 };
 

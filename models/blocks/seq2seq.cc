@@ -180,11 +180,11 @@ StepTensors Seq2Seq::prepared(const StepTensors& in) {
   StepTensors out = in;
   out.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
   if (summary_block_ > 0)
-    out.summaries = summaries_of(build_.ctx, in.encoder_lengths, summary_block_);
+    out.summaries = summaries_of(build_.ctx, in.host->encoder_seq_lens, summary_block_);
   if (carried_.count > 0)
-    out.blocks = blocks_of(build_.ctx, in.encoder_lengths, carried_, encoder_heads_);
+    out.blocks = blocks_of(build_.ctx, in.host->encoder_seq_lens, carried_, encoder_heads_);
   if (sparse_.block > 0)
-    out.sparse = sparse_of(build_.ctx, in.encoder_lengths, sparse_, encoder_heads_);
+    out.sparse = sparse_of(build_.ctx, in.host->encoder_seq_lens, sparse_, encoder_heads_);
   return out;
 }
 
@@ -209,7 +209,7 @@ Residual Seq2Seq::run_encoder(const StepTensors& in, StageState state) {
 Residual Seq2Seq::begin_encoder(const StepTensors& in) {
   Residual state{embed_source(in)};
   if (carried_embeddings_)
-    state.sum = carried_embeddings_->behind(state.sum, std::ssize(in.encoder_lengths));
+    state.sum = carried_embeddings_->behind(state.sum, std::ssize(in.host->encoder_seq_lens));
   if (own_row_) state.update = own_row_->forward(in.encoder_input_ids, in.encoder_positions);
   if (const Tensor& table = frame_positions_.table(); !table.empty()) {
     state.update = build_.ctx.make({in.encoder_positions.dim(0), table.dim(1)});

@@ -1,6 +1,7 @@
-// M2M100 and dense NLLB (Fan et al. 2020, NLLB team 2022; HuggingFace
-// M2M100ForConditionalGeneration): pre-norm layers with a norm behind the last one, fairseq's
-// sinusoidal positions, scaled embeddings, tied output embedding.
+// M2M100 and NLLB (Fan et al. 2020, NLLB team 2022; HuggingFace M2M100ForConditionalGeneration,
+// NllbMoeForConditionalGeneration): pre-norm layers with a norm behind the last one, fairseq's
+// sinusoidal positions, scaled embeddings, tied output embedding. In NLLB's largest model every so
+// manyth feed-forward layer is a mixture of experts, of which a token uses two.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,61 @@ namespace {
 
 constexpr int kPad = 1;  // HuggingFace's, where config.json names none
 
+// Keys of config.json that ModelConfig does not have, of a mixture of experts.
+struct Extras {
+  ExpertsOptions experts;
+  int encoder_step = 0, decoder_step = 0;  // layers with experts; 0: none
+};
+
+bool has_experts(const ModelConfig& c) { return c.model_type == "nllb-moe"; }
+
+double number(const ConfigReader& in, const char* key, double otherwise) {
+  const nlohmann::json* value = in.find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number() || *value < 0 || *value > 10'000)
+    in.fail(key, "is " + in.show(*value) + ", must be a number from 0 to 10000");
+  return value->get<double>();
+}
+
+// HuggingFace drops tokens by their number in the batch, or at random, where these keys say so.
+void check_routing(const ConfigReader& in) {
+  const char *policy = "second_expert_policy", *share = "moe_eval_capacity_token_fraction";
+  if (in.find(policy) != nullptr && in.string(policy) != "all")
+    in.fail(policy, "must be \"all\", found \"" + in.string(policy) + "\"");
+  if (number(in, share, 1.0) < 1.0)
+    in.fail(share,
+            "is below 1: then a request's answer depends on its batch, which is not "
+            "supported");
+}
+
+Extras read_extras(const ConfigReader& in) {
+  check_routing(in);
+  Extras out;
+  out.experts = {.count = size_or(in, "num_experts", in.kMaxCount, 128),
+                 .chosen = 2,
+                 .scale = static_cast<float>(1.0 - number(in, "moe_token_dropout", 0.2)),
+                 .scope = "ffn",
+                 .fc1 = "fc1",
+                 .fc2 = "fc2"};
+  if (out.experts.count < 2) in.fail("num_experts", "must be at least 2");
+  if (in.flag("router_bias", false)) out.experts.router_bias = Bias::kRequired;
+  out.encoder_step = static_cast<int>(number(in, "encoder_sparse_step", 4));
+  out.decoder_step = static_cast<int>(number(in, "decoder_sparse_step", 4));
+  return out;
+}
+
+void add_experts(SideOptions& side, const ExpertsOptions& experts, int step) {
+  LayerOptions::Names& names = side.layer.names;
+  names.cross_attention = "cross_attention";
+  names.cross_norm = "cross_attention_layer_norm";
+  names.fc1 = "ffn.fc1";
+  names.fc2 = "ffn.fc2";
+  names.final_norm = "ff_layer_norm";
+  side.of_layer = [experts, step](int i, LayerOptions& layer) {
+    if (step > 0 && (i + 1) % step == 0) layer.experts = experts;
+  };
+}
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Positions table = Positions::fairseq_sinusoidal(b, c.max_position_embeddings, c.d_model,
                                                         padding_of(c.reader(), kPad));
@@ -22,7 +78,17 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
     (side / "embed_positions").find_any("weights");
     return table;
   };
-  return make_fairseq_model(c, root, b, {.norms = NormPlace::kPre, .positions = positions});
+  FairseqShape shape{.norms = NormPlace::kPre, .positions = positions};
+  if (has_experts(c)) {
+    const Extras extras = read_extras(c.reader());
+    shape.encoder = [extras](SideOptions& side) {
+      add_experts(side, extras.experts, extras.encoder_step);
+    };
+    shape.decoder = [extras](SideOptions& side) {
+      add_experts(side, extras.experts, extras.decoder_step);
+    };
+  }
+  return make_fairseq_model(c, root, b, shape);
 }
 
 constexpr EncoderDecoderDefaults kDefaults = [] {
@@ -37,6 +103,7 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
   const int pad = padding_of(in, kPad);
   if (pad < 0 || pad >= out.vocab_size)
     in.fail("pad_token_id", "is " + std::to_string(pad) + ", which is not in the vocabulary");
+  if (has_experts(out)) read_extras(in);  // what is wrong is said now
 }
 
 // Languages in the order of their ids: HuggingFace's, whatever the files list.
@@ -132,6 +199,14 @@ ModelFamily m2m100_family() {
           .limits = limits,
           .tokenizers = {tokenizer(), nllb_tokenizer()},
           .make = make};
+}
+
+ModelFamily nllb_moe_family() {
+  ModelFamily out = m2m100_family();
+  out.model_type = "nllb-moe";
+  out.architectures = {"NllbMoeForConditionalGeneration", "NllbMoeModel"};
+  out.tokenizers = {};
+  return out;
 }
 
 }  // namespace tandem

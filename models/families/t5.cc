@@ -4,6 +4,8 @@
 // their own, feed-forward layers with a gate in the later versions. A token of LongT5's encoder
 // sees `local_radius` tokens on both sides, and, with transient global attention, summaries of all
 // blocks of `global_block_size` tokens.
+// Switch Transformers (Fedus et al. 2021): every so manyth feed-forward layer is a mixture of
+// experts, of which a token uses one.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -28,11 +30,34 @@ struct Extras {
   int num_buckets = 32, max_distance = 128;
   std::optional<int32_t> local_radius = {};  // of an encoder with windows
   int summary_block = 0;                     // tokens of a summary; 0: there are none
+  std::optional<ExpertsOptions> experts = {};
+  int encoder_sparse_step = 0, decoder_sparse_step = 0;  // of layers with experts; 0: none
 };
 
 bool is_long(const ModelConfig& c) { return c.model_type == "longt5"; }
+bool has_experts(const ModelConfig& c) { return c.model_type == "switch_transformers"; }
 // The first T5's defaults, which those of its successors differ from.
-bool has_first_defaults(const ModelConfig& c) { return c.model_type == "t5" || is_long(c); }
+bool has_first_defaults(const ModelConfig& c) {
+  return c.model_type == "t5" || is_long(c) || has_experts(c);
+}
+
+// HuggingFace's arithmetic.
+int sparse_step(const ConfigReader& in, const char* key, int layers) {
+  const nlohmann::json* count = in.find(key);
+  if (count != nullptr && (!count->is_number_integer() || *count < 0 || *count > in.kMaxCount))
+    in.fail(key, "is " + in.show(*count) + ", must be an integer from 0 to " +
+                     std::to_string(in.kMaxCount));
+  const int sparse = count == nullptr ? 3 : count->get<int>();
+  return sparse > 0 ? layers / sparse : layers;
+}
+
+void read_experts(const ConfigReader& in, const ModelConfig& c, Extras& out) {
+  out.experts = ExpertsOptions{.count = size_or(in, "num_experts", in.kMaxCount, 8),
+                               .capacity = size_or(in, "expert_capacity", in.kMaxRows, 64)};
+  if (in.flag("router_bias", false)) out.experts->router_bias = Bias::kRequired;
+  out.encoder_sparse_step = sparse_step(in, "num_sparse_encoder_layers", c.encoder_layers);
+  out.decoder_sparse_step = sparse_step(in, "num_sparse_decoder_layers", c.decoder_layers);
+}
 
 void read_long_attention(const ConfigReader& in, Extras& out) {
   const char* key = "encoder_attention_type";
@@ -59,11 +84,12 @@ Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
   out.num_buckets = in.size("relative_attention_num_buckets", in.kMaxRows).value_or(32);
   out.max_distance = in.size("relative_attention_max_distance", in.kMaxRows).value_or(128);
   if (is_long(c)) read_long_attention(in, out);
+  if (has_experts(c)) read_experts(in, c, out);
   return out;
 }
 
 Activation read_activation(const ConfigReader& in, const ModelConfig& c) {
-  const char* key = "feed_forward_proj";
+  const char* key = has_experts(c) ? "dense_act_fn" : "feed_forward_proj";
   std::string name = in.find(key) ? in.string(key) : has_first_defaults(c) ? "relu" : "gated-gelu";
   if (name == "gated-gelu") return Activation::kGeluTanh;  // HuggingFace's gelu_new
   if (name.starts_with("gated-")) name.erase(0, std::string_view("gated-").size());
@@ -79,15 +105,21 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
     return in.size(key, in.kMaxCount, alias).value_or(otherwise);
   };
   c.vocab_size = in.size("vocab_size", in.kMaxRows).value_or(first ? 32128 : 250112);
-  c.d_model = size("d_model", 512, "hidden_size");
+  const bool large = has_experts(c);
+  c.d_model = size("d_model", large ? 768 : 512, "hidden_size");
   c.head_dim = size("d_kv", 64, "head_dim");
   c.encoder_ffn_dim = c.decoder_ffn_dim = size("d_ff", first ? 2048 : 1024);
-  const int layers = count("num_layers", first ? 6 : 8);  // of the decoder, whatever the alias says
+  const int layers = count("num_layers", large   ? 12
+                                         : first ? 6
+                                                 : 8);  // of the decoder, whatever the alias says
   c.encoder_layers = count("num_layers", layers, "num_hidden_layers");
   c.decoder_layers = count("num_decoder_layers", layers);
   if (!tasks_of_class(c).need_decoder()) c.decoder_layers = 0;
-  c.encoder_attention_heads = c.decoder_attention_heads =
-      count("num_heads", first ? 8 : 6, "num_attention_heads");
+  c.encoder_attention_heads = c.decoder_attention_heads = count("num_heads",
+                                                                large   ? 12
+                                                                : first ? 8
+                                                                        : 6,
+                                                                "num_attention_heads");
   c.tie_word_embeddings = in.flag("tie_word_embeddings", c.model_type != "mt5");
   c.activation = read_activation(in, c);
   read_extras(in, c);  // what is wrong is said now
@@ -155,6 +187,20 @@ void set_position_biases(SideOptions& side, const Weights& w, const Build& b, bo
   };
 }
 
+// `scope`: of experts, or of the one feed-forward layer of the layers between.
+void add_experts(SideOptions& side, const Extras& extras, int step, const char* scope,
+                 const char* fc1, const char* fc2) {
+  if (!extras.experts) return;
+  ExpertsOptions experts = *extras.experts;
+  experts.scope = scope;
+  side.layer.names.fc1 = fc1;
+  side.layer.names.fc2 = fc2;
+  side.of_layer = [before = side.of_layer, experts, step](int i, LayerOptions& layer) {
+    before(i, layer);
+    if (step == 1 || (step > 0 && i % step == 1)) layer.experts = experts;
+  };
+}
+
 // Nothing of the decoder in a class that is an encoder alone.
 SideOptions decoder_options(const ModelConfig& c, const Weights& decoder, const Build& b,
                             const Extras& extras, bool of_each) {
@@ -165,6 +211,8 @@ SideOptions decoder_options(const ModelConfig& c, const Weights& decoder, const 
   }
   set_layers(out, kDecoderNames, "layer.2.DenseReluDense.wi_0", extras);
   set_position_biases(out, decoder, b, of_each, {false, extras.num_buckets, extras.max_distance});
+  add_experts(out, extras, extras.decoder_sparse_step, "layer.2.mlp", "layer.2.mlp.wi",
+              "layer.2.mlp.wo");
   // The first T5 have a table there that nothing reads.
   decoder.find_any("block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
   return out;
@@ -199,6 +247,8 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const bool of_each = c.model_type == "umt5";  // else all layers have the first one's
   set_position_biases(of_encoder, encoder, b, of_each,
                       {true, extras.num_buckets, extras.max_distance});
+  add_experts(of_encoder, extras, extras.encoder_sparse_step, "layer.1.mlp", "layer.1.mlp.wi",
+              "layer.1.mlp.wo");
   const SideOptions of_decoder = decoder_options(c, decoder, b, extras, of_each);
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
                                    of_decoder);
@@ -281,6 +331,10 @@ ModelFamily umt5_family() {
                 {TokenizerRule{"", "umt5", TokenizerRule::Kind::kFile}});
 }
 
+ModelFamily switch_transformers_family() {
+  return family("switch_transformers",
+                {"SwitchTransformersForConditionalGeneration", "SwitchTransformersEncoderModel"});
+}
 ModelFamily longt5_family() {
   return family("longt5", {"LongT5ForConditionalGeneration", "LongT5EncoderModel"});
 }

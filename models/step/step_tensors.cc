@@ -150,6 +150,18 @@ Tensor borrow_any(const std::vector<int32_t>& values) {
   return values.empty() ? Tensor() : Tensor::borrow(values);
 }
 
+// A copy on the context's device.
+Tensor there(Context& ctx, const Tensor& list) {
+  if (list.dim(0) == 0) return {};
+  const Tensor out = ctx.make(list.shape(), list.dtype());
+  if (ctx.on_cpu()) {
+    std::memcpy(out.raw(), list.raw(), list.bytes());
+  } else {
+    ctx.backend().copy_in(list, out);
+  }
+  return out;
+}
+
 // [2 n] as [n, 2].
 Tensor as_ranges(const Tensor& flat) {
   return flat.empty() ? flat : flat.reshape({flat.dim(0) / 2, 2});
@@ -222,14 +234,10 @@ void StepPlan::fill_up(const StepShape& shape, const StepRoom& room) {
 }
 
 Tensor step_list(Context& ctx, const std::vector<int32_t>& list) {
-  if (list.empty()) return {};
-  const Tensor there = ctx.make({std::ssize(list)}, DType::kI32);
-  if (ctx.on_cpu()) {
-    std::copy(list.begin(), list.end(), there.data<int32_t>());
-  } else {
-    ctx.backend().copy_in(Tensor::borrow(list), there);
-  }
-  return there;
+  return there(ctx, Tensor::borrow(list));
+}
+Tensor step_list(Context& ctx, const std::vector<float>& list) {
+  return there(ctx, Tensor::borrow(list));
 }
 
 Tensor step_ranges(Context& ctx, const std::vector<int32_t>& list) {
@@ -262,7 +270,7 @@ StepTensors::StepTensors(const ModelInput& in)
       cross_query_start_loc(Tensor::borrow(in.attention.cross_query_start_loc)),
       global_rows(borrow_any(in.attention.global_rows)),
       global_start_loc(borrow_any(in.attention.global_start_loc)),
-      encoder_lengths(in.attention.encoder_seq_lens),
+      host(&in.attention),
       slot_mapping(Tensor::borrow(in.attention.slot_mapping)),
       cross_slot_mapping(Tensor::borrow(in.attention.cross_slot_mapping)),
       self_pages(borrow_pages(in.attention.self_pages)),
@@ -294,7 +302,7 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan,
                          std::span<const std::vector<int32_t>> along, std::span<Tensor> there) {
   const ModelInput& in = plan.in;
   const AttentionMetadata& m = in.attention;
-  encoder_lengths = m.encoder_seq_lens;
+  host = &m;
   Upload upload;
   std::vector<std::pair<Tensor*, size_t>> vectors;
   if (plan.half == StepHalf::kEncoder) {

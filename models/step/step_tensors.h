@@ -79,9 +79,10 @@ struct StepPlan {
 // The padded size of lists that come and go: 0, or a power of two from 64.
 int32_t doubled_size(int32_t n);
 
-// A model's own list of a step for the ops, on their device; empty for an empty list. Of encoders
-// only: a device gets it by a copy of its own.
+// A model's own list of a step for the ops, on their device; empty for an empty list. A device gets
+// it by a copy of its own, so that steps with such lists are not recorded.
 Tensor step_list(Context& ctx, const std::vector<int32_t>& list);
+Tensor step_list(Context& ctx, const std::vector<float>& list);
 // The same as ranges of rows, [n / 2, 2].
 Tensor step_ranges(Context& ctx, const std::vector<int32_t>& list);
 
@@ -118,7 +119,7 @@ struct StepTensors {
   Tensor query_start_loc, cross_query_start_loc;  // the CPU's
   Tensor global_rows;       // [tokens with global attention]: rows of the encoder; or empty
   Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
-  std::span<const int32_t> encoder_lengths;  // of each encoder sequence, on the host; borrowed
+  const AttentionMetadata* host = nullptr;  // the step as the host has it; borrowed
   // Blocks of the encoder's rows that stand for their tokens, if the model has such
   // (models/blocks/summary_attention.h).
   struct Summaries {

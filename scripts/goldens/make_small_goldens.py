@@ -280,8 +280,33 @@ def bigbird():
         "special": {"bos_token_id": 2, **T5, "decoder_start_token_id": 2, "max_length": 48}}
 
 
+def pairs_of_experts():
+    """Experts as the router names them: transformers 5.24 takes its mask for indices."""
+    def forward(self, hidden_states, router_mask, router_probs):
+        out = torch.zeros_like(hidden_states)
+        for i in range(self.num_experts):
+            rows = router_probs[:, i].nonzero().flatten()
+            made = self[f"expert_{i}"](hidden_states[rows]) * router_probs[rows, i, None]
+            out.index_add_(0, rows, made * (1 - self.moe_token_dropout))
+        return out
+
+    T.models.nllb_moe.modeling_nllb_moe.NllbMoeExperts.forward = forward
+    return translator(fairseq(T.NllbMoeConfig, 16, 2, (2, 3), 24, 150, activation_function="relu", max_position_embeddings=64,
+                              scale_embedding=True, num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1,
+                              moe_token_dropout=0.25))
+
+
 FAMILIES = {
     "bigbird-ids": bigbird(),
+    "nllb-moe-ids": pairs_of_experts(),
+    # An expert takes three tokens of an input.
+    "switch-ids": {
+        "model": (T.SwitchTransformersConfig, dict(
+            vocab_size=150, d_model=16, d_kv=6, d_ff=24, num_layers=4, num_decoder_layers=2, num_heads=3, num_experts=3,
+            expert_capacity=3, num_sparse_encoder_layers=2, num_sparse_decoder_layers=1,
+            relative_attention_num_buckets=8, relative_attention_max_distance=12)),
+        "t5": True, "spread": 1.6, "ids": (4, 150), "before": [], "behind": [1], "start": 0,
+        "special": {**T5, "max_length": 48}},
     "m2m100-ids": translator(fairseq(T.M2M100Config, 16, 2, (2, 2), 24, 150, activation_function="relu",
                                      max_position_embeddings=64, scale_embedding=True)),
     "nllb-ids": translator(fairseq(T.M2M100Config, 24, 3, (1, 1), 24, 150, activation_function="relu",

@@ -1,5 +1,5 @@
-// Ops on rows: embedding, layer_norm, gated_activation, gather_rows, scatter_rows, sum_ranges,
-// soft_cap.
+// Ops on rows: embedding, layer_norm, gated_activation, gather_rows, scatter_rows,
+// combine_rows, sum_ranges, soft_cap.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -323,6 +323,23 @@ TEST(ScatterRows, WritesTheRowsThatAreNamed) {
                           i < 20 ? x.rows(from, from + 1) : before.rows(row, row + 1)));
   }
   ops::scatter_rows(ctx, {Tensor({0, 33}, DType::kF32), indices({}), out});
+}
+
+TEST(CombineRows, MatchTheReference) {
+  Random random;
+  Context ctx(2);
+  for (const int64_t size : {1, 16, 33})
+    for (const int64_t each : {1, 2, 3}) {
+      const Tensor x = random.strided(20, size), out = random.strided(50, size),
+                   want({50, size}, DType::kF32), factors = random.matrix(50, each);
+      std::vector<int32_t> places;
+      for (int64_t i = 0; i < 50 * each; ++i)
+        places.push_back(static_cast<int32_t>(random.integer(-1, 19)));
+      const Tensor listed = indices(places).reshape({50, each});
+      ops::combine_rows(ctx, {x, listed, factors, out});
+      reference::combine_rows({x, listed, factors, want});
+      EXPECT_TRUE(testing::near(out, want, 1e-6, 1e-5)) << size << " " << each;
+    }
 }
 
 TEST(SumRanges, MatchTheReference) {

@@ -72,6 +72,24 @@ TEST(CudaRowOptions, ScatteredRows) {
   }
 }
 
+TEST(CudaRowOptions, CombinedRows) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const int64_t size : {1, 33, 257}) {
+      const Tensor x = rounded(random.matrix(9, size), dtype), factors = random.matrix(4, 2),
+                   want({4, size}, DType::kF32);
+      const Tensor places = indices({7, -1, -1, -1, 0, 8, 3, 3}).reshape({4, 2});
+      const DeviceMatrix from(ctx, random, x, dtype), to(ctx, random, 4, size, dtype);
+      ops::combine_rows(
+          ctx, {from.tensor(), to_device(ctx, places), to_device(ctx, factors), to.tensor()});
+      reference::combine_rows({x, places, factors, want});
+      const double share = dtype == DType::kF32 ? 1e-6 : dtype == DType::kF16 ? 1e-3 : 8e-3;
+      EXPECT_TRUE(near(to.values(), want, share, share)) << name_of(dtype) << " " << size;
+    }
+  }
+}
+
 TEST(CudaRowOptions, SumsOfRanges) {
   Random random;
   for (const DType dtype : kActivations) {

@@ -217,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Families, LayerRanges,
                                            "umt5-tiny", "t5gemma-ids", "t5gemma2-ids", "led-ids",
                                            "fsmt-ids", "roberta2bert-ids", "roberta2gpt2-ids",
                                            "longt5-ids", "longt5-global-ids", "pegasus-x-ids",
-                                           "bigbird-ids", "images", "sound"),
+                                           "bigbird-ids", "switch-ids", "nllb-moe-ids", "images",
+                                           "sound"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
