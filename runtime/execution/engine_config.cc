@@ -230,9 +230,9 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   const ModelLimits limits = limits_of(m);
   const int longest =
       std::max(limits.encoder_positions.value_or(0), limits.decoder_positions.value_or(0));
-  const auto tokens = static_cast<size_t>(
-      int64_t{std::max(config.scheduling().max_num_batched_tokens(), longest)} +
-      int64_t{config.scheduling().max_num_seqs()} * limits.rows_per_sequence);
+  const auto tokens =
+      static_cast<size_t>(int64_t{std::max(config.scheduling().max_num_batched_tokens(), longest)} +
+                          int64_t{config.scheduling().max_num_seqs()} * limits.rows_per_sequence);
   const auto logits =
       static_cast<size_t>(config.scheduling().max_num_seqs()) * static_cast<size_t>(m.vocab_size);
   size_t bytes = tokens * limits.scratch_bytes_per_token(ctx.activations()) +

@@ -18,6 +18,7 @@ import transformers as T
 from safetensors.torch import save_file
 from transformers.generation import logits_process
 
+import repairs
 from small_golden_weights import fill, fill_gemma, fill_sides, seed
 
 T.logging.set_verbosity_error()
@@ -261,44 +262,18 @@ def translator(config):
             "free": {"forced_bos_token_id": None},
             "more": lambda s: [("defaults", s[5], {"max_new_tokens": 12, "num_beams": 4}, [2, target - 1])]}
 
-def bigbird():
-    """Blocks of three tokens: inputs of more than 21 are not seen as a whole."""
-    encoder = T.models.bigbird_pegasus.modeling_bigbird_pegasus.BigBirdPegasusEncoder
-    forward = encoder.forward
-
-    def fresh(self, *args, **kwargs):  # whatever was short before
-        self.set_attention_type(self.config.attention_type)
-        return forward(self, *args, **kwargs)
-
-    encoder.forward = fresh
-    return {
+FAMILIES = {
+    # Blocks of three tokens: inputs of more than 21 are not seen as a whole.
+    "bigbird-ids": {
         "model": (T.BigBirdPegasusConfig, dict(
             vocab_size=150, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
             decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64,
             block_size=3, num_random_blocks=1, activation_function="gelu_new")),
         "ids": (4, 150), "before": [], "behind": [1], "start": 2,
-        "special": {"bos_token_id": 2, **T5, "decoder_start_token_id": 2, "max_length": 48}}
-
-
-def pairs_of_experts():
-    """Experts as the router names them: transformers 5.24 takes its mask for indices."""
-    def forward(self, hidden_states, router_mask, router_probs):
-        out = torch.zeros_like(hidden_states)
-        for i in range(self.num_experts):
-            rows = router_probs[:, i].nonzero().flatten()
-            made = self[f"expert_{i}"](hidden_states[rows]) * router_probs[rows, i, None]
-            out.index_add_(0, rows, made * (1 - self.moe_token_dropout))
-        return out
-
-    T.models.nllb_moe.modeling_nllb_moe.NllbMoeExperts.forward = forward
-    return translator(fairseq(T.NllbMoeConfig, 16, 2, (2, 3), 24, 150, activation_function="relu", max_position_embeddings=64,
-                              scale_embedding=True, num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1,
-                              moe_token_dropout=0.25))
-
-
-FAMILIES = {
-    "bigbird-ids": bigbird(),
-    "nllb-moe-ids": pairs_of_experts(),
+        "special": {"bos_token_id": 2, **T5, "decoder_start_token_id": 2, "max_length": 48}},
+    "nllb-moe-ids": translator(fairseq(
+        T.NllbMoeConfig, 16, 2, (2, 3), 24, 150, activation_function="relu", max_position_embeddings=64, scale_embedding=True,
+        num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1, moe_token_dropout=0.25)),
     # An expert takes three tokens of an input.
     "switch-ids": {
         "model": (T.SwitchTransformersConfig, dict(
@@ -403,6 +378,7 @@ def build(name, out):
 
 
 def main():
+    repairs.repair()
     for name in sys.argv[2:] or FAMILIES:
         build(name, pathlib.Path(sys.argv[1]))
 

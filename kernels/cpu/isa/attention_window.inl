@@ -1,8 +1,8 @@
 // Encoder attention of one head whose queries see a window of keys and some others: global tokens,
 // or side keys. Panels of the window lie where they lie in the sequence, at multiples of
 // kPanelColumns: nothing depends on which queries share a call. A row of scores has the other keys
-// first, filled up to panels, then those from the panel on in which its kRaggedRows queries begin to
-// see; what a query does not see is -inf.
+// first, filled up to panels, then those from the panel on in which its kRaggedRows queries begin
+// to see; what a query does not see is -inf.
 
 struct KeyRange {
   int64_t begin, end;

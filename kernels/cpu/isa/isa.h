@@ -112,8 +112,8 @@ struct RaggedHead {
   int64_t ldo;
   bool stream;  // past the caches where the level can: `out` and its rows begin at 64 bytes
   HeadBias bias;
-  int64_t position;        // of the first query
-  int64_t back, ahead;     // how far a query sees
+  int64_t position;     // of the first query
+  int64_t back, ahead;  // how far a query sees
   // Keys that all queries see besides: rows of k and v by number, counted from `first_row` before
   // k; or side keys, rows of side_k and side_v (ops::SideKeys). At most one of the two.
   const int32_t* globals;
