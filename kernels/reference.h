@@ -25,5 +25,6 @@ void write_kv(const ops::WriteKvArgs& args);
 void ragged_attention(const ops::RaggedAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);
 void merge_attention(const ops::MergeAttentionArgs& args);
+void attention_weights(const ops::AttentionWeightsArgs& args);
 
 }  // namespace tandem::reference
