@@ -388,8 +388,8 @@ void attention_weights(const ops::AttentionWeightsArgs& args) {
       sum += weights[static_cast<size_t>(j)] = std::exp(score * args.scale);
     }
     for (int64_t j = 0; j < args.out.dim(1); ++j)
-      args.out.row<float>(t)[j] = static_cast<float>(
-          args.kv_head < 0 ? 0 : weights[static_cast<size_t>(j)] / sum);
+      args.out.row<float>(t)[j] =
+          static_cast<float>(args.kv_head < 0 ? 0 : weights[static_cast<size_t>(j)] / sum);
   }
 }
 

@@ -34,8 +34,8 @@ void weights_of_row(const ops::AttentionWeightsArgs& args, const KvStrides& s, i
   const float* q = args.q.row<float>(t);
   float most = -std::numeric_limits<float>::infinity();
   for (int64_t j = 0; j < args.keys; ++j) {
-    const int64_t at = pages[j / s.block_size] * s.block + j % s.block_size * s.token +
-                       args.kv_head * s.head;
+    const int64_t at =
+        pages[j / s.block_size] * s.block + j % s.block_size * s.token + args.kv_head * s.head;
     float score = product(q, keys + at, s.head_dim) * args.scale;
     if (!args.pages.scales.empty()) score *= args.pages.scales.data<float>()[at / s.head_dim];
     scores[j] = score;
@@ -44,8 +44,7 @@ void weights_of_row(const ops::AttentionWeightsArgs& args, const KvStrides& s, i
   double sum = 0;
   for (int64_t j = 0; j < args.keys; ++j) sum += scores[j] = std::exp(scores[j] - most);
   float* out = args.out.row<float>(t);
-  for (int64_t j = 0; j < args.out.dim(1); ++j)
-    out[j] = scores[j] / static_cast<float>(sum);
+  for (int64_t j = 0; j < args.out.dim(1); ++j) out[j] = scores[j] / static_cast<float>(sum);
 }
 
 }  // namespace

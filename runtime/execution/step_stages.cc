@@ -220,8 +220,8 @@ CrossWeights StepStages::wanted_weights(const ModelStep& step) {
     rows.positions = wanted.positions();
     for (const proto::AttentionHead& head : wanted.heads())
       rows.heads.push_back({head.layer(), head.head()});
-    rows.out = ctx_.make(
-        {rows.end_row - rows.first_row, std::ssize(rows.heads) * rows.positions}, DType::kF32);
+    rows.out = ctx_.make({rows.end_row - rows.first_row, std::ssize(rows.heads) * rows.positions},
+                         DType::kF32);
   }
   return out;
 }
@@ -231,8 +231,8 @@ void StepStages::add_weights(const CrossWeights& weights, ModelStep& step) {
   for (const CrossWeights::Rows& rows : weights.wanted) {
     if (comm_.size() > 1) comm_.all_reduce(rows.out);
     if (comm_.rank() != 0) continue;
-    const auto row = std::find_if(
-        step.batch.rows.begin(), step.batch.rows.end(), [&](const SampleRow& one) {
+    const auto row =
+        std::find_if(step.batch.rows.begin(), step.batch.rows.end(), [&](const SampleRow& one) {
           return one.first_token <= rows.first_row &&
                  rows.first_row < one.first_token + one.num_tokens;
         });

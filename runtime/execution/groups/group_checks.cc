@@ -148,8 +148,8 @@ void check_alignment(const SequenceLimits& limits, const WorkerGroup& group) {
                       std::to_string(limits.decoder_layers) + " layers of " +
                       std::to_string(limits.decoder_heads));
   if (wanted.positions() < 1 || wanted.positions() > group.encoder.length)
-    fail(field, std::to_string(wanted.positions()) + " of " +
-                    std::to_string(group.encoder.length) + " positions");
+    fail(field, std::to_string(wanted.positions()) + " of " + std::to_string(group.encoder.length) +
+                    " positions");
   if (wanted.first_token() < 0 || wanted.first_token() >= group.seqs[0].length())
     fail(field, "from token " + std::to_string(wanted.first_token()) + " of " +
                     std::to_string(group.seqs[0].length()));

@@ -114,8 +114,7 @@ void read_alignment(const Reader& in, const ModelConfig& config, SpeechSettings&
   });
   in.with_config("median_filter_width", [&](const json& value) {
     constexpr int kWidest = 255;
-    out.median_filter_width =
-        static_cast<int>(read_int(value, "median_filter_width", 1, kWidest));
+    out.median_filter_width = static_cast<int>(read_int(value, "median_filter_width", 1, kWidest));
     if (out.median_filter_width % 2 == 0)
       throw invalid_request("median_filter_width", "must be odd: a median has a middle");
   });

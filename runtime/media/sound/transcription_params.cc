@@ -75,15 +75,14 @@ void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, c
 
 // As Python's str.strip().
 std::string_view without_outer_space(std::string_view text) {
-  const auto is_blank = [](char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); };
   while (!text.empty()) {
     const CodePoint c = code_point_at(text, 0);
-    if (!is_blank(c.value)) break;
+    if (!is_python_space(c.value)) break;
     text.remove_prefix(static_cast<size_t>(c.length));
   }
   while (!text.empty()) {
     const size_t last = previous_position(text, text.size());
-    if (!is_blank(code_point_at(text, last).value)) break;
+    if (!is_python_space(code_point_at(text, last).value)) break;
     text = text.substr(0, last);
   }
   return text;

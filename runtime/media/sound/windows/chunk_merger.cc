@@ -15,8 +15,7 @@ using Segments = std::vector<proto::SpeechSegment>;
 constexpr double kTimesOfWindow = 1500;
 
 bool is_same(const SpokenToken& left, const SpokenToken& right) {
-  return left.id == right.id &&
-         std::tie(left.begin, left.end) <= std::tie(right.begin, right.end);
+  return left.id == right.id && std::tie(left.begin, left.end) <= std::tie(right.begin, right.end);
 }
 
 // The middles of what `left` and `right` have in common where they overlap best: tokens of the left

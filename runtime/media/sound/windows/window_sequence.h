@@ -80,8 +80,8 @@ class WindowSequence {
   size_t attempt_ = 0;  // place in the temperatures
   std::vector<int32_t> ids_;
   WindowAnswer answer_;
-  bool aligning_ = false;       // its tokens are settled, and are to be aligned
-  std::vector<double> ends_;    // of its tokens, seconds from its begin; of words only
+  bool aligning_ = false;     // its tokens are settled, and are to be aligned
+  std::vector<double> ends_;  // of its tokens, seconds from its begin; of words only
   bool condition_;
   bool greedy_ = false;  // beams are over: a window was sampled
   std::optional<int64_t> max_length_;

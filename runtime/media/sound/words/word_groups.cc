@@ -115,11 +115,10 @@ void join_punctuation(Groups& words) {
 }  // namespace
 
 Groups group_words(const Tokenizer& tokenizer, const Ids& tokens, std::string_view language) {
-  const bool characters_are_words =
-      std::find(std::begin(kWithoutBlanks), std::end(kWithoutBlanks), language) !=
-      std::end(kWithoutBlanks);
-  Groups words = characters_are_words ? whole_characters(tokenizer, tokens)
-                                      : with_blanks(tokenizer, tokens);
+  const bool characters_are_words = std::find(std::begin(kWithoutBlanks), std::end(kWithoutBlanks),
+                                              language) != std::end(kWithoutBlanks);
+  Groups words =
+      characters_are_words ? whole_characters(tokenizer, tokens) : with_blanks(tokenizer, tokens);
   join_punctuation(words);
   std::erase_if(words, [](const WordGroup& word) { return word.text.empty(); });
   return words;

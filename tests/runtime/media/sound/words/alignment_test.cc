@@ -12,8 +12,7 @@
 namespace tandem {
 namespace {
 
-const std::filesystem::path kData =
-    std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/speech";
+const std::filesystem::path kData = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/speech";
 
 // [heads, rows, positions] → [rows, heads, positions].
 std::vector<float> by_row(const HostTensor& t) {

@@ -21,8 +21,7 @@ TEST(WordGroups, SameAsHuggingFace) {
     const auto language =
         c["language"].is_null() ? "" : language_code(c["language"].get<std::string>());
     const auto& ends = c["token_ends"];
-    const auto groups =
-        group_words(*tokenizer, c["tokens"].get<std::vector<int32_t>>(), language);
+    const auto groups = group_words(*tokenizer, c["tokens"].get<std::vector<int32_t>>(), language);
     ASSERT_EQ(groups.size(), c["words"].size());
     for (size_t i = 0; i < groups.size(); ++i) {
       const auto& want = c["words"][i];
