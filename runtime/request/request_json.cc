@@ -20,7 +20,8 @@ json segment_json(const proto::SpeechSegment& segment) {
   if (segment.token_timestamps().empty()) return out;
   out["token_timestamps"] = segment.token_timestamps();
   out["words"] = json::array();
-  for (const proto::SpeechWord& word : segment.words()) out["words"].push_back(word_to_json(word));
+  for (const proto::SpeechWord& word : segment.words())
+    out["words"].push_back(json(word_to_json(word)));
   return out;
 }
 
