@@ -27,6 +27,7 @@
   OP(ragged_attention, RaggedAttentionArgs, attention)                                           \
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
   OP(merge_attention, MergeAttentionArgs, attention)                                             \
+  OP(attention_weights, AttentionWeightsArgs, attention)                                         \
   OP(select, SelectArgs, select)                                                                 \
   OP(rank_tokens, RankTokensArgs, select)                                                        \
   OP(draw, DrawArgs, draw)                                                                       \

@@ -393,6 +393,19 @@ struct MergeAttentionArgs {
 };
 void merge_attention(Context& ctx, const MergeAttentionArgs& args);
 
+// The weights themselves of cross-attention over pages, of one sequence's queries and one head:
+// softmax_j(scale * q[t] . k[j]) over all keys, of which the first out.dim(1) are written.
+struct AttentionWeightsArgs {
+  Tensor q;  // [T, head_dim]; without a head empty
+  KvPages pages;
+  Tensor page_indices;  // [ceil(keys / block_size)] i32
+  int64_t keys;         // of the sequence, at least 1
+  int kv_head;          // of the pages; -1: zeros are written (the head is another rank's)
+  float scale;
+  Tensor out;  // [T, n] f32, n <= keys
+};
+void attention_weights(Context& ctx, const AttentionWeightsArgs& args);
+
 // Copies whole blocks: dst[pairs[2i+1]] = src[pairs[2i]]. src and dst may be the same pool (copy on
 // write) or the device's and the host's (swap).
 struct CopyBlocksArgs {

@@ -27,5 +27,6 @@ void paged_attention(const ops::PagedAttentionArgs& args);
 void combine_rows(const ops::CombineRowsArgs& args);
 void sum_ranges(const ops::SumRangesArgs& args);
 void merge_attention(const ops::MergeAttentionArgs& args);
+void attention_weights(const ops::AttentionWeightsArgs& args);
 
 }  // namespace tandem::reference

@@ -95,6 +95,8 @@ class Model {
   // Without: the logits above are not to be asked for.
   virtual bool has_language_head() const { return true; }
   virtual bool has_output_head() const { return false; }
+  // Whether decode() stores StepTensors::cross_weights.
+  virtual bool gives_cross_weights() const { return false; }
   // Of a model of labels or spans: [rows, outputs] of decoder hidden states [rows, d_model]. No
   // rank waits for another, and all get the same; one is enough.
   virtual Tensor run_output_head(const Tensor&) {

@@ -167,4 +167,20 @@ void merge_attention(Context& ctx, const MergeAttentionArgs& args) {
   ops_of(ctx).merge_attention(ctx, args);
 }
 
+void attention_weights(Context& ctx, const AttentionWeightsArgs& args) {
+  const KvStrides s = kv_strides(args.pages);
+  check_page_type(ctx, args.pages);
+  TANDEM_CHECK_EQ(args.out.rank(), 2);
+  if (args.kv_head >= 0) check_activations(ctx, args.q, args.out.dim(0), s.head_dim);
+  check_matrix_there(ctx, args.out, args.out.dim(0), args.out.dim(1));
+  TANDEM_CHECK_GE(args.keys, 1);
+  TANDEM_CHECK_LE(args.out.dim(1), args.keys);
+  check_vector(args.page_indices, (args.keys + s.block_size - 1) / s.block_size, DType::kI32);
+  TANDEM_CHECK(args.page_indices.device() == ctx.device(), "a table of another device");
+  check_range(args.page_indices, 0, s.num_blocks);
+  TANDEM_CHECK_GE(args.kv_head, -1);
+  TANDEM_CHECK_LT(int64_t{args.kv_head}, s.num_heads);
+  if (args.out.size() > 0) ops_of(ctx).attention_weights(ctx, args);
+}
+
 }  // namespace tandem::ops

@@ -33,7 +33,7 @@ struct TranscribeOptions {
   SamplingOptions sampling;
   std::vector<std::string> files;
   std::string language, task, format = "text", folder;
-  bool timestamps = false;
+  bool timestamps = false, words = false, highlight = false;
   // Of speech, where they are given.
   std::optional<std::string> prompt;
   std::string temperatures, strides;  // with commas between
@@ -55,6 +55,11 @@ void TranscribeOptions::add(CLI::App& app) {
                  "the model does by itself")
       ->type_name("NAME");
   app.add_flag("--timestamps", timestamps, "Write from when to when each text is said");
+  app.add_flag("--word-timestamps", words,
+               "Find out when each word is said: `words` of verbose_json, and subtitles with "
+               "--highlight-words");
+  app.add_flag("--highlight-words", highlight,
+               "Underline each word of subtitles while it is said; with --word-timestamps' times");
   app.add_option("--prompt", prompt, "Text that is taken as said before: names, a style");
   app.add_flag("--condition-on-prev-tokens", condition_on_prev_tokens,
                "Begin each window's prompt with what was said before it");
@@ -90,6 +95,7 @@ json TranscribeOptions::params() const {
   if (!language.empty()) out["language"] = language;
   if (!task.empty()) out["task"] = task;
   if (timestamps) out["return_timestamps"] = true;
+  if (words || highlight) out["return_token_timestamps"] = true;
   if (prompt) out["prompt"] = *prompt;
   if (condition_on_prev_tokens) out["condition_on_prev_tokens"] = true;
   if (!temperatures.empty()) out["temperature"] = numbers(temperatures);
@@ -156,7 +162,8 @@ class Transcriber {
       for (const std::string& warning : finished.output.warnings())
         std::fprintf(stderr, "tandem: %s: warning: %s\n", readable(file).c_str(),
                      readable(warning).c_str());
-      text = write_transcript(format_, finished.output, {finished.seconds, task_});
+      text = write_transcript(format_, finished.output,
+                              {finished.seconds, task_, options_.words, options_.highlight});
       if (folder_ != nullptr) return write_file(finished.number, text);
     }
     texts_[finished.number] = std::move(text);
@@ -204,6 +211,16 @@ void check_name(const std::string& model) {
       "MODEL", "\"" + model + "\" is OpenAI's name; at the hub it is openai/whisper-" + size);
 }
 
+// Formats without a place for them.
+void check_words(const TranscribeOptions& options, TranscriptFormat format) {
+  const bool subtitles = format == TranscriptFormat::kSrt || format == TranscriptFormat::kVtt;
+  if (options.highlight && !subtitles)
+    throw invalid_request("--highlight-words", "needs --format srt or vtt");
+  if (options.words && !options.highlight && format != TranscriptFormat::kVerboseJson)
+    throw invalid_request("--word-timestamps",
+                          "needs --format verbose_json, or --highlight-words with srt or vtt");
+}
+
 int run(TranscribeOptions& options) {
   const auto format = transcript_format(options.format);
   if (!format)
@@ -212,6 +229,7 @@ int run(TranscribeOptions& options) {
   if (!options.task.empty() && options.task != "transcribe" && options.task != "translate")
     throw invalid_request("--task",
                           "must be transcribe or translate, not " + readable(options.task));
+  check_words(options, *format);
   options.requests.settle_model(&options.files);
   if (options.files.empty())
     throw invalid_request("FILE", "is missing: a file of sound, behind the model");

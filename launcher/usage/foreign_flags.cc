@@ -12,9 +12,7 @@ constexpr std::string_view kNoNeed = "it needs no flag here";
 constexpr std::string_view kDecoderOnly =
     "it is for decoder-only models; the models here have an encoder";
 constexpr std::string_view kOwnCode = "code of a checkpoint is never run";
-constexpr std::string_view kWords =
-    "times of words are not built here; --timestamps gives those of "
-    "segments";
+constexpr std::string_view kLines = "lines of subtitles are the model's segments here";
 constexpr std::string_view kVad =
     "detection of voice activity is not built here; --no-speech-threshold, with "
     "--logprob-threshold, leaves silent windows out";
@@ -132,7 +130,8 @@ constexpr ForeignFlag kForeign[] = {
     {"--output-srt -osrt", "--format", "as in --format srt"},
     {"--output-vtt -ovtt", "--format", "as in --format vtt"},
     {"--output-json --output-json-full -oj -ojf", "--format", "as in --format verbose_json"},
-    {"--output-csv --output-lrc --output-words -ocsv -olrc -owts", "--format",
+    {"--output-words -owts", "--highlight-words", "as in --format srt --highlight-words"},
+    {"--output-csv --output-lrc -ocsv -olrc", "--format",
      "there are text, srt, vtt, json and verbose_json"},
     {"--lang --spoken-language -l", "--language", ""},
     {"--detect-language -dl", "--language", "without it the model finds the language out"},
@@ -147,10 +146,10 @@ constexpr ForeignFlag kForeign[] = {
     {"--vad --vad-filter --vad-method --vad-parameters --vad-model --vad-threshold --vad-onset "
      "--vad-offset --vad-min-silence-duration-ms -vm -vt",
      "", kVad},
-    {"--word-timestamps --max-words-per-line --max-line-width --max-line-count "
-     "--highlight-words --prepend-punctuations --append-punctuations --split-on-word --max-len "
-     "--dtw --word-thold -sow -ml -wt",
-     "", kWords},
+    {"--max-words-per-line --max-line-width --max-line-count --prepend-punctuations "
+     "--append-punctuations --split-on-word --max-len -sow -ml",
+     "--highlight-words", kLines},
+    {"--dtw --word-thold -wt", "--word-timestamps", ""},
     {"--return-timestamps --with-timestamps --print-timestamps", "--timestamps", ""},
     {"--without-timestamps --no-timestamps -nt", "--timestamps",
      "without it there are none in the text"},

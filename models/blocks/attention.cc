@@ -105,6 +105,32 @@ Tensor AttentionLayer::over_cross(const Tensor& q, const StepTensors& in, const 
   return args.out;
 }
 
+void AttentionLayer::store_weights(const Tensor& q, const StepTensors& in,
+                                   const KvPages& pages) const {
+  TANDEM_CHECK_EQ(options_.soft_cap, 0.0f);
+  for (const CrossWeights::Rows& rows : in.cross_weights->wanted) {
+    for (size_t i = 0; i < rows.heads.size(); ++i) {
+      if (rows.heads[i].layer != options_.layer) continue;
+      const int64_t head = rows.heads[i].head - heads_.local.queries.begin;
+      const bool here = head >= 0 && head < heads_.count();
+      const auto from = static_cast<int64_t>(i) * rows.positions;
+      const auto queries = [&] {
+        return q.columns(head * heads_.head_dim, (head + 1) * heads_.head_dim)
+            .rows(rows.first_row, rows.end_row);
+      };
+      ops::attention_weights(
+          build_.ctx,
+          {.q = here ? queries() : Tensor(),
+           .pages = pages,
+           .page_indices = in.cross_pages.page_indices.rows(rows.first_page, rows.end_page),
+           .keys = rows.keys,
+           .kv_head = here ? static_cast<int>(head * heads_.kv_count() / heads_.count()) : -1,
+           .scale = options_.scale,
+           .out = rows.out.columns(from, from + rows.positions)});
+    }
+  }
+}
+
 EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_model,
                                    const AttentionOptions& o)
     : AttentionLayer(w, b, d_model, o),
@@ -155,6 +181,7 @@ Tensor CrossAttention::forward(NormedRows& x, const StepTensors& in,
                                const KvPages& cross_pages) const {
   const Tensor q = qkv_.forward_q(x);
   ready_cross_queries(q);
+  if (in.cross_weights != nullptr) store_weights(q, in, cross_pages);
   return out_.forward(over_cross(q, in, cross_pages));
 }
 

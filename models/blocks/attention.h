@@ -53,6 +53,7 @@ struct AttentionOptions {
   float eps = 1e-6f;  // of the norms of heads and summaries
   // Added to the scores, by distance; of this rank's heads. Not of cross-attention.
   ops::PositionBias position_bias = {};
+  int layer = 0;  // its number on its side
   Names names;
 
   // Scores scaled by 1 / sqrt(head_dim).
@@ -81,6 +82,8 @@ class AttentionLayer {
   // Attention over the encoder's pages, which hold its keys and values already.
   Tensor over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                     const Tensor& log_sums = {}) const;
+  // Writes this layer's part of in.cross_weights.
+  void store_weights(const Tensor& q, const StepTensors& in, const KvPages& pages) const;
 
   Build build_;
   AttentionOptions options_;

@@ -22,6 +22,7 @@ std::vector<Layer> layers_of(const Weights& w, const Build& b, const SideOptions
   for (int i = range.begin; i < std::min(range.end, o.num_layers); ++i) {
     LayerOptions options = o.layer;
     if (o.of_layer) o.of_layer(i, options);
+    options.cross_attention.layer = i;
     layers.emplace_back(w / o.layers / i, b, options);
   }
   // Those of other ranks are no tensors that nobody reads.
@@ -116,6 +117,7 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       build_(build),
       num_encoder_layers_(encoder_side.num_layers),
       num_decoder_layers_(decoder_side.num_layers),
+      gives_cross_weights_(!decoder_side.layer.merged_attention),
       encoder_heads_(heads_of(build, encoder_side)),
       decoder_heads_(heads_of(build, decoder_side)),
       encoder_norm_(norm_of(encoder, build, encoder_side, build.encoder_layers)),

@@ -104,6 +104,7 @@ class Seq2Seq : public Model {
   }
   bool has_language_head() const override { return head_.has_value(); }
   bool has_output_head() const override { return output_head_.has_value(); }
+  bool gives_cross_weights() const override { return gives_cross_weights_; }
   Tensor run_output_head(const Tensor& hidden) override;
 
  protected:
@@ -129,6 +130,7 @@ class Seq2Seq : public Model {
   ModelConfig config_;
   Build build_;
   int num_encoder_layers_, num_decoder_layers_;  // of the model
+  bool gives_cross_weights_;
   std::optional<Embeddings> encoder_embeddings_, decoder_embeddings_;
   std::optional<OwnRow> own_row_;
   Positions frame_positions_ = Positions::none();

@@ -13,6 +13,7 @@
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
 #include "models/step/attention_metadata.h"
+#include "models/step/cross_weights.h"
 
 namespace tandem {
 
@@ -145,6 +146,8 @@ struct StepTensors {
   // [tokens, r] for each of the model's tables of rotary frequencies of a side, if it has any
   // (ops::rotary_angles; models/blocks/seq2seq.h).
   std::vector<Tensor> encoder_angles, angles;
+  // Of the decoder's half; null: none are asked for.
+  const CrossWeights* cross_weights = nullptr;
 
   // Null on the CPU.
   const ops::DeviceAttentionPlan* encoder_plan() const { return planned_ ? &encoder_ : nullptr; }

@@ -9,11 +9,6 @@
 #include "base/check.h"
 
 namespace tandem {
-namespace {
-
-constexpr int kSpanOutputs = 2;  // numbers of a row
-
-}  // namespace
 
 RequestState::RequestState(std::string request_id, PreparedRequest request,
                            const Tokenizer& tokenizer, double arrival_time, int priority)
@@ -139,8 +134,8 @@ void RequestState::finish(double now) {
   metrics.set_num_preemptions(num_preemptions_);
 }
 
-// Whether all of it is there. Of spans each chunk of the prompt has its rows, a recomputed one too:
-// only those behind what is known are new.
+// Whether all of it is there. With wants_all_rows() each chunk of the prompt has its rows, a
+// recomputed one too: only those behind what is known are new.
 bool RequestState::add_embedding(const proto::SequenceGroupOutput& output) {
   const auto& values = output.embedding().values();
   if (values.empty()) return false;
@@ -150,9 +145,9 @@ bool RequestState::add_embedding(const proto::SequenceGroupOutput& output) {
   }
   auto& all = *rows_.mutable_values();
   const int64_t known = int64_t{all.size()} - output.embedding_start();
-  for (int64_t i = std::max<int64_t>(known, 0); known >= 0 && i < values.size(); ++i)
-    all.Add(values.Get(static_cast<int>(i)));
-  if (all.size() < kSpanOutputs * inputs().prompt_token_ids_size()) return false;
+  if (known >= 0 && known < values.size()) all.Add(values.begin() + known, values.end());
+  const int64_t rows = inputs().prompt_token_ids_size() - first_row(params_.pooling());
+  if (all.size() < rows * numbers_of_row(params_.pooling())) return false;
   output_.mutable_embedding()->Swap(&rows_);
   return true;
 }

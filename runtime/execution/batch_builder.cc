@@ -113,7 +113,7 @@ void append_sequence(const WorkerGroup& group, int index, int block_size,
                         .seq_index = index,
                         .first_token = static_cast<int32_t>(batch.input.input_ids.size()),
                         .num_tokens = static_cast<int32_t>(ids.size()),
-                        .samples = seq.samples() && !group.has_head(),
+                        .samples = seq.samples() && !group.params.has_pooling(),
                         .num_drafts = static_cast<int32_t>(seq.drafts.size())});
   append_decoder(seq.blocks, seq.num_computed, ids, block_size, batch.input);
   if (padding) skip_padding(seq, seq.num_computed, ids, *padding, batch.input);

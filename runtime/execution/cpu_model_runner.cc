@@ -30,7 +30,7 @@ class CpuModelRunner final : public ModelRunner {
  private:
   void encode(ModelStep& step);
   void decode(ModelStep& step);
-  Tensor run_decoder(const ModelStep& step);
+  Tensor run_decoder(const ModelStep& step, const CrossWeights& weights);
   void choose(const Tensor& hidden, ModelStep& step);
   void append_tokens(const ModelStep& step);
 
@@ -63,7 +63,9 @@ void CpuModelRunner::encode(ModelStep& step) {
 
 void CpuModelRunner::decode(ModelStep& step) {
   const auto begun = Clock::now();
-  const Tensor hidden = run_decoder(step);
+  const CrossWeights weights = stages_.wanted_weights(step);
+  const Tensor hidden = run_decoder(step, weights);
+  stages_.add_weights(weights, step);
   stages_.add_prompt_logprobs(hidden, step);
   stages_.run_heads(hidden, step);
   choose(hidden, step);
@@ -77,10 +79,12 @@ void CpuModelRunner::decode(ModelStep& step) {
   step.out.set_draft_cost(cost.ratio());
 }
 
-Tensor CpuModelRunner::run_decoder(const ModelStep& step) {
+Tensor CpuModelRunner::run_decoder(const ModelStep& step, const CrossWeights& weights) {
   ProfileSpan span(kDecoderSpan);
   span.say({static_cast<int64_t>(step.batch.input.input_ids.size())});
-  return stages_.model().decode(StepTensors(step.batch.input), stages_.cache());
+  StepTensors in(step.batch.input);
+  if (!weights.wanted.empty()) in.cross_weights = &weights;
+  return stages_.model().decode(in, stages_.cache());
 }
 
 // A token for the last row of each sequence, and for the rows of its drafts; what follows a wrong

@@ -28,7 +28,9 @@ SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerCon
           .global_attention = limits.default_global_tokens.has_value(),
           .encoder_vocab_size = limits.encoder_vocabulary,
           .language_head = model.has_language_head(),
-          .output_head = model.has_output_head()};
+          .output_head = model.has_output_head(),
+          .decoder_layers = model.gives_cross_weights() ? model.config().decoder_layers : 0,
+          .decoder_heads = model.config().decoder_attention_heads};
 }
 
 proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {
@@ -194,6 +196,53 @@ void StepStages::run_heads(const Tensor& hidden, ModelStep& step) {
       values.Add(outputs.row<float>(at), outputs.row<float>(at) + width);
     if (wants_all_rows(row->group->params))
       group->set_embedding_start(static_cast<int32_t>(row->seq().num_computed * width));
+  }
+}
+
+CrossWeights StepStages::wanted_weights(const ModelStep& step) {
+  CrossWeights out;
+  const WorkerGroup* before = nullptr;
+  size_t at = 0;  // of its group in the tables of cross-attention
+  for (const SampleRow& row : step.batch.rows) {
+    if (before != nullptr && row.group != before) ++at;
+    before = row.group;
+    if (!row.group->has_weights()) continue;
+    const proto::Alignment& wanted = row.group->params.pooling().alignment();
+    const int32_t skipped = std::max(0, wanted.first_token() - row.seq().num_computed);
+    if (skipped >= row.num_tokens) continue;
+    const std::vector<int32_t>& pages = step.batch.input.attention.cross_pages.indptr;
+    CrossWeights::Rows& rows = out.wanted.emplace_back();
+    rows.first_row = row.first_token + skipped;
+    rows.end_row = row.first_token + row.num_tokens;
+    rows.first_page = pages[at];
+    rows.end_page = pages[at + 1];
+    rows.keys = row.group->encoder.length;
+    rows.positions = wanted.positions();
+    for (const proto::AttentionHead& head : wanted.heads())
+      rows.heads.push_back({head.layer(), head.head()});
+    rows.out = ctx_.make({rows.end_row - rows.first_row, std::ssize(rows.heads) * rows.positions},
+                         DType::kF32);
+  }
+  return out;
+}
+
+// (A rank's heads are its own; the others' are zeros there, so that the sum is exact.)
+void StepStages::add_weights(const CrossWeights& weights, ModelStep& step) {
+  for (const CrossWeights::Rows& rows : weights.wanted) {
+    if (comm_.size() > 1) comm_.all_reduce(rows.out);
+    if (comm_.rank() != 0) continue;
+    const auto row =
+        std::find_if(step.batch.rows.begin(), step.batch.rows.end(), [&](const SampleRow& one) {
+          return one.first_token <= rows.first_row &&
+                 rows.first_row < one.first_token + one.num_tokens;
+        });
+    auto* group = output_of(step.out, row->group->request_id);
+    const Tensor here = ctx_.on_host(rows.out);
+    group->mutable_embedding()->mutable_values()->Add(here.data<float>(),
+                                                      here.data<float>() + here.size());
+    const int32_t token = row->seq().num_computed + rows.first_row - row->first_token;
+    const int64_t before = int64_t{token} - row->group->params.pooling().alignment().first_token();
+    group->set_embedding_start(static_cast<int32_t>(before * rows.out.dim(1)));
   }
 }
 

@@ -90,6 +90,11 @@ class StepStages {
   // What the model's head makes of the rows of the groups that want it, from the decoder's last
   // hidden states [tokens, d_model]. On rank 0.
   void run_heads(const Tensor& hidden, ModelStep& step);
+  // The weights of cross-attention that groups want, for the decoder to store
+  // (StepTensors::cross_weights), in the step's memory. Then, behind the decoder, to the output of
+  // rank 0; all ranks take part.
+  CrossWeights wanted_weights(const ModelStep& step);
+  void add_weights(const CrossWeights& weights, ModelStep& step);
   // Log-probabilities of prompt tokens, from the decoder's last hidden states [tokens, d_model].
   void add_prompt_logprobs(const Tensor& hidden, ModelStep& step);
   // Behind the model: chunks count as computed.

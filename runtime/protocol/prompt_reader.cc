@@ -126,6 +126,18 @@ void check_part(const proto::PromptPart& part, const std::string& name, bool enc
     throw invalid_request(field, "must not be empty");
 }
 
+// Of frames, by a decoder that reads ids.
+void check_alignment(const proto::Prompt& prompt) {
+  if (!prompt.encoder().has_frames() || !prompt.decoder().has_token_ids() || prompt.has_target())
+    throw invalid_request("pooling", "an alignment is of frames and the decoder's token ids");
+  const proto::Alignment& wanted = prompt.pooling().alignment();
+  if (wanted.heads().empty()) throw invalid_request("pooling.alignment.heads", "is missing");
+  if (wanted.positions() < 1)
+    throw invalid_request("pooling.alignment.positions", "must be at least 1");
+  if (wanted.first_token() < 0)
+    throw invalid_request("pooling.alignment.first_token", "must not be negative");
+}
+
 }  // namespace
 
 void check_prompt(const proto::Prompt& prompt) {
@@ -133,6 +145,7 @@ void check_prompt(const proto::Prompt& prompt) {
   if (prompt.has_decoder()) check_part(prompt.decoder(), "decoder_prompt");
   if (prompt.has_target()) check_part(prompt.target(), "target");
   if (!prompt.has_pooling()) return;
+  if (aligns(prompt.pooling())) return check_alignment(prompt);
   const bool head = reads_decoder(prompt.pooling());
   if (prompt.has_decoder() || prompt.has_target())
     throw invalid_request(head ? "task" : "pooling",

@@ -34,7 +34,10 @@ void read_numbers(const json& value, const std::string& name, const Field* field
 
 void read_value(const json& value, const std::string& name, const Field* field, Params& out) {
   const auto* reflection = Params::GetReflection();
-  if (name == "prompt_ids") {
+  if (name == "return_timestamps" && value == "word") {  // (the pipeline's)
+    out.set_return_timestamps(true);
+    if (!out.has_return_token_timestamps()) out.set_return_token_timestamps(true);
+  } else if (name == "prompt_ids") {
     for (const int32_t id : read_token_ids(value, name, std::numeric_limits<int32_t>::max()))
       out.mutable_prompt_ids()->add_ids(id);
   } else if (field->is_repeated()) {
@@ -109,8 +112,6 @@ void check_speech_params(const Params& p) {
   if (p.has_chunk_length_s() && !(p.chunk_length_s() >= 0 && p.chunk_length_s() <= kMaxSeconds))
     throw invalid_request("chunk_length_s",
                           "must be between 0 and 3600, not " + describe(json(p.chunk_length_s())));
-  if (p.return_token_timestamps())
-    throw not_supported("return_token_timestamps", "not built yet: times of words");
 }
 
 }  // namespace tandem

@@ -292,7 +292,14 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
          out.inputs.mutable_global_attention());
   if (prompt.has_pooling()) {
     out.pooling = prompt.pooling();
-    if (reads_decoder(prompt.pooling())) add_head_inputs(prompt, options, config, resolver, out);
+    if (aligns(prompt.pooling())) {
+      const auto& ids = prompt.decoder().token_ids().ids();
+      *out.inputs.mutable_prompt_token_ids() = ids;
+      check_prompt_ids({ids.begin(), ids.end()}, prompt.decoder().field(), resolver.vocab_size());
+      check_alignment(prompt, config, resolver, out.inputs);
+    } else if (reads_decoder(prompt.pooling())) {
+      add_head_inputs(prompt, options, config, resolver, out);
+    }
     return out;
   }
 

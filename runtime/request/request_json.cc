@@ -14,6 +14,29 @@ namespace {
 
 using nlohmann::json;
 
+// With times of words: when each of its tokens ends, and the words.
+json segment_json(const proto::SpeechSegment& segment) {
+  json out = segment_to_json(segment);
+  if (segment.token_timestamps().empty()) return out;
+  out["token_timestamps"] = segment.token_timestamps();
+  out["words"] = json::array();
+  for (const proto::SpeechWord& word : segment.words())
+    out["words"].push_back(json(word_to_json(word)));
+  return out;
+}
+
+// Of all segments, as the pipeline's chunks; nothing where they were not asked for.
+json words_json(const proto::CompletionOutput& c) {
+  json out;
+  for (const proto::SpeechSegment& segment : c.segments()) {
+    if (segment.token_timestamps().empty()) continue;
+    if (out.is_null()) out = json::array();
+    for (const proto::SpeechWord& word : segment.words())
+      out.push_back({{"text", word.word()}, {"start", word.start()}, {"end", word.end()}});
+  }
+  return out;
+}
+
 json completion_to_json(const proto::CompletionOutput& c) {
   json out = {{"index", c.index()},
               {"text", c.text()},
@@ -22,7 +45,8 @@ json completion_to_json(const proto::CompletionOutput& c) {
               {"finish_reason", c.finish_reason().empty() ? json() : json(c.finish_reason())}};
   if (!c.stop_reason().empty()) out["stop_reason"] = c.stop_reason();
   if (c.has_score()) out["score"] = c.score();
-  for (const auto& s : c.segments()) out["segments"].push_back(json(segment_to_json(s)));
+  for (const auto& s : c.segments()) out["segments"].push_back(segment_json(s));
+  if (json words = words_json(c); !words.is_null()) out["words"] = std::move(words);
   if (c.logprobs_size() > 0) {
     json list = json::array();
     for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l));
@@ -109,7 +133,7 @@ json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t li
   for (const auto& c : chunk.outputs()) {
     json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
     for (const auto& l : c.logprobs()) delta["logprobs"].emplace_back(logprobs_to_json(l));
-    for (const auto& s : c.segments()) delta["segments"].push_back(json(segment_to_json(s)));
+    for (const auto& s : c.segments()) delta["segments"].push_back(segment_json(s));
     if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
     if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
     deltas.push_back(std::move(delta));

@@ -72,7 +72,7 @@ TEST(ForeignFlags, AreAnsweredWithOurs) {
       {{"transcribe", kTiny, "x.wav", "--initial-prompt", "Names"}, "here it is --prompt"},
       {{"transcribe", kTiny, "x.wav", "--vad-filter"}, "voice activity"},
       {{"transcribe", kTiny, "x.wav", "--vad_filter", "True"}, "--no-speech-threshold"},
-      {{"transcribe", kTiny, "x.wav", "--word_timestamps", "True"}, "times of words"},
+      {{"transcribe", kTiny, "x.wav", "--max_line_width", "40"}, "--highlight-words"},
       {{"transcribe", kTiny, "x.wav", "-osrt"}, "--format srt"},
       {{"transcribe", kTiny, "x.wav", "--compute_type", "int8"}, "here it is --dtype"},
       {{"serve", kTiny, "--trust-remote-code"}, "never run"},

@@ -72,12 +72,12 @@ def make_whisper(folder, english=False):
     generation = {**common, "is_multilingual": True, "no_timestamps_token_id": no_times, "max_length": 40,
                   "lang_to_id": {name: i for name, i in ids.items() if start < i < ids["<|translate|>"]},
                   "task_to_id": {"transcribe": ids["<|transcribe|>"], "translate": ids["<|translate|>"]},
-                  "prev_sot_token_id": ids["<|startofprev|>"], "max_initial_timestamp_index": 50,
+                  "alignment_heads": [[0, 1], [0, 0]], "prev_sot_token_id": ids["<|startofprev|>"], "max_initial_timestamp_index": 50,
                   "begin_suppress_tokens": [220, end],
                   "suppress_tokens": [start] + list(range(ids["<|translate|>"], no_times))}
     if english:
         generation.update(is_multilingual=False, forced_decoder_ids=[[1, no_times]])
-        for name in ("lang_to_id", "task_to_id"):
+        for name in ("lang_to_id", "task_to_id", "alignment_heads"):
             del generation[name]
     sound = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": BINS, "sampling_rate": 16000,
              "hop_length": 160, "n_fft": 400, "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,

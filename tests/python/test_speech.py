@@ -96,6 +96,41 @@ def test_granularities_in_every_spelling(server):
     assert ask({"chunking_strategy[type]": "silence"}, 400)["error"]["param"] == "chunking_strategy"
 
 
+def check_words(words, duration):
+    assert words
+    for word in words:
+        assert set(word) == {"word", "start", "end", "probability"} and 0 < word["probability"] <= 1
+        assert 0 <= word["start"] <= word["end"] <= duration + 1e-6
+
+
+def test_times_of_words(server, client):
+    def ask(*granularities, **fields):
+        fields = {"language": "de", "response_format": "verbose_json", "timestamp_granularities[]": list(granularities), **fields}
+        answer = httpx.post(server.url + "/v1/audio/transcriptions", files={"file": ("a.wav", LONG)}, data=fields, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    both, words = ask("word", "segment"), ask("word")
+    check_words(both["words"], both["duration"])
+    assert words["words"] == both["words"] and "segments" not in words
+    assert "".join(word["word"] for word in words["words"]).split() == words["text"].split()
+    check_words(ask("word", chunk_length_s=10)["words"], both["duration"])
+    check_words(ask("word", num_beams=2)["words"], both["duration"])
+    said = client.audio.transcriptions.create(model="whisper", file=("a.wav", LONG), language="de",
+                                              response_format="verbose_json", timestamp_granularities=["word"])
+    assert [word.start for word in said.words] == [word["start"] for word in words["words"]]
+    streamed = ask_events(server, {"language": "de", "stream": "true", "timestamp_granularities[]": ["word"]})
+    events = [event for event in streamed if event["type"] == "transcript.text.segment"]
+    assert [word for event in events for word in event["words"]] == words["words"]
+
+
+def ask_events(server, fields):
+    with httpx.stream("POST", server.url + "/v1/audio/transcriptions", files={"file": ("a.wav", LONG)}, data=fields,
+                      timeout=60) as answer:
+        lines = [line[6:] for line in answer.iter_lines() if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
 def test_a_file_in_another_field(server):
     answer = httpx.post(server.url + "/v1/audio/transcriptions", files={"audio": ("a.wav", SHORT)}, timeout=60)
     error = answer.json()["error"]

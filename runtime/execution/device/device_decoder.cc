@@ -135,7 +135,8 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
 std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& in, KvCache& cache,
                                                              std::span<const DecoderRow> rows,
                                                              std::span<const Round> rounds_of_step,
-                                                             Tensor* hidden) {
+                                                             Tensor* hidden,
+                                                             const CrossWeights* weights) {
   ++stats_.run;
   // (No make_unique: the constructor is ours alone.)
   std::unique_ptr<Flight> flight(new Flight(TokenChoice(rows, model_.config().vocab_size), {}));
@@ -151,7 +152,8 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   if (record_ && hidden == nullptr && choice.num_host() == 0 && choice.num_device() > 0 &&
       plan.can_pad())
     shape = plan.shape(room_);
-  flight->logits_ = run(plan, shape, *flight, cache, hidden).logits;
+  TANDEM_CHECK(hidden != nullptr || weights == nullptr || weights->wanted.empty());
+  flight->logits_ = run(plan, shape, *flight, cache, {hidden, weights}).logits;
   flight->ids_.resize(rows.size(), 0);
   for (int32_t d = 0; d < choice.num_device(); ++d) flight->ids_[choice.row(d)] = -1 - d;
   flight->end_ = ctx_.backend().mark();
@@ -182,7 +184,7 @@ std::vector<int32_t> DeviceDecoder::land(Flight& flight, int64_t size) {
 
 // `shape`: what the plan is filled up to, to be recorded.
 DeviceDecoder::Result DeviceDecoder::run(StepPlan& plan, const std::optional<StepShape>& shape,
-                                         Flight& flight, KvCache& cache, Tensor* hidden,
+                                         Flight& flight, KvCache& cache, const Wanted& wanted,
                                          bool may_take_best) {
   TokenChoice& choice = flight.choice_;
   BeamRounds& rounds = flight.rounds_;
@@ -202,13 +204,16 @@ DeviceDecoder::Result DeviceDecoder::run(StepPlan& plan, const std::optional<Ste
   const int64_t size = choice.padded() > 0 ? choice.answer_size() + rounds.answer_size() : 0;
   const std::vector<int32_t> along[] = {choice.packed(), rounds.packed(), land(flight, size)};
   Tensor there[3];
-  const StepTensors step(ctx_, plan, along, there);
+  StepTensors step(ctx_, plan, along, there);
+  if (wanted.weights != nullptr && !wanted.weights->wanted.empty())
+    step.cross_weights = wanted.weights;
   choice.take(there[0]);
   rounds.take(there[1]);
   work.landing = there[2];
   if (timed_) flight.begin_ = ctx_.backend().mark();
   ctx_.backend().expect_rows(step.input_ids.dim(0));
-  const Result result = shape ? compute_recorded(step, work, sizes) : compute(step, work, hidden);
+  const Result result =
+      shape ? compute_recorded(step, work, sizes) : compute(step, work, wanted.hidden);
   choice.forget_uploads();
   rounds.forget_uploads();
   return result;
@@ -248,7 +253,7 @@ RecordedSteps DeviceDecoder::prepare_decoding(int32_t sequences, KvCache& cache)
         ctx_.backend().begin_step();
         Flight flight(TokenChoice(rows, model_.config().vocab_size), {});
         StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
-        run(plan, shape, flight, cache, nullptr, /*may_take_best=*/turn % ways == 1);
+        run(plan, shape, flight, cache, {}, /*may_take_best=*/turn % ways == 1);
         landings_.push_back(std::move(flight.landing_));  // (nobody reads it)
       }
     }

@@ -64,10 +64,11 @@ class DeviceDecoder {
     std::vector<ops::BeamPlace> beams;
   };
   // `hidden`: the last hidden states, if they are wanted. With them nothing is recorded. Sequences
-  // with places have begun (sequences()), and there is room for their next token.
+  // with places have begun (sequences()), and there is room for their next token. `weights`: asked
+  // for only with `hidden`; null: none are.
   std::unique_ptr<Flight> launch(const ModelInput& in, KvCache& cache,
                                  std::span<const DecoderRow> rows, std::span<const Round> rounds,
-                                 Tensor* hidden);
+                                 Tensor* hidden, const CrossWeights* weights = nullptr);
   // Waits for it. What sample() (sampler.h) says of each row, the same token but for ties and
   // roundings of another summation. `sequences`: of the rows that were launched, as they were; only
   // read where the host chooses.
@@ -104,6 +105,11 @@ class DeviceDecoder {
     bool takes_best;       // Model::take_best
     Tensor landing;        // ops::TellHostArgs::to
   };
+  // What is wanted of the decoder itself. With it nothing is recorded.
+  struct Wanted {
+    Tensor* hidden = nullptr;
+    const CrossWeights* weights = nullptr;
+  };
   struct Recording;
   void reserve_tokens(int32_t rows);
   void reserve_landings(int32_t rows);
@@ -112,7 +118,7 @@ class DeviceDecoder {
   Result compute_recorded(const StepTensors& step, const Work& work,
                           const std::vector<int32_t>& shape);
   Result run(StepPlan& plan, const std::optional<StepShape>& shape, Flight& flight, KvCache& cache,
-             Tensor* hidden, bool may_take_best = true);
+             const Wanted& wanted, bool may_take_best = true);
   std::vector<int32_t> land(Flight& flight, int64_t size);
 
   Context& ctx_;

@@ -135,13 +135,15 @@ DeviceRows DeviceModelRunner::decode(ModelStep& step, Flight& flight) {
   DeviceRows rows(sampled, stages_.block_size(), decoder_);
   const auto& all = step.batch.rows;
   const bool prompts = std::any_of(all.begin(), all.end(), [](const SampleRow& row) {
-    return row.group->params.has_prompt_logprobs() || row.group->has_head();
+    return row.group->params.has_prompt_logprobs() || row.group->params.has_pooling();
   });
+  const CrossWeights weights = stages_.wanted_weights(step);
   Tensor hidden;
   flight.decoder = decoder_.launch(step.batch.input, stages_.cache(), rows.rows(), rows.rounds(),
-                                   prompts ? &hidden : nullptr);
+                                   prompts ? &hidden : nullptr, &weights);
   if (flight.decoder->needs_host()) flight.host_rows = std::move(sampled);
   if (prompts) {
+    stages_.add_weights(weights, step);
     stages_.add_prompt_logprobs(hidden, step);
     stages_.run_heads(hidden, step);
   }

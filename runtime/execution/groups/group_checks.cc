@@ -133,6 +133,28 @@ void check_head(const SequenceLimits& limits, const WorkerGroup& group) {
     fail("seq_data", "a head reads one sequence, without output");
 }
 
+// The same; of heads that the model has, over positions that the encoder has.
+void check_alignment(const SequenceLimits& limits, const WorkerGroup& group) {
+  if (group.seqs.size() != 1 || !group.seqs[0].output.empty())
+    fail("seq_data", "an alignment reads one sequence, without output");
+  const proto::Alignment& wanted = group.params.pooling().alignment();
+  const char* const field = "sampling_params.pooling.alignment";
+  if (wanted.heads().empty()) fail(field, "no heads");
+  for (const proto::AttentionHead& head : wanted.heads())
+    if (head.layer() < 0 || head.layer() >= limits.decoder_layers || head.head() < 0 ||
+        head.head() >= limits.decoder_heads)
+      fail(field, "head " + std::to_string(head.head()) + " of layer " +
+                      std::to_string(head.layer()) + ", but there are " +
+                      std::to_string(limits.decoder_layers) + " layers of " +
+                      std::to_string(limits.decoder_heads));
+  if (wanted.positions() < 1 || wanted.positions() > group.encoder.length)
+    fail(field, std::to_string(wanted.positions()) + " of " + std::to_string(group.encoder.length) +
+                    " positions");
+  if (wanted.first_token() < 0 || wanted.first_token() >= group.seqs[0].length())
+    fail(field, "from token " + std::to_string(wanted.first_token()) + " of " +
+                    std::to_string(group.seqs[0].length()));
+}
+
 void check_sequence(const SequenceLimits& limits, const WorkerSequence& seq, int i) {
   check_blocks(limits, seq.blocks, {"block_tables", i, "blocks"}, seq.blocks.size());
   if (seq.prompt.empty()) fail({"seq_data", i, "prompt_token_ids"}, "missing");
@@ -204,6 +226,8 @@ void check_group(const SequenceLimits& limits, const WorkerGroup& group) {
   if (group.pools()) return check_pooled(group);
   if (group.has_head())
     check_head(limits, group);
+  else if (group.has_weights())
+    check_alignment(limits, group);
   else if (!limits.language_head)
     fail("sampling_params.pooling", "missing, but the model generates nothing");
   bool any_chunk = false;

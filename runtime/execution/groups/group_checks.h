@@ -50,6 +50,8 @@ struct SequenceLimits {
   int encoder_vocab_size = 0;     // of the encoder's ids; 0: vocab_size
   bool language_head = true;      // the model generates tokens
   bool output_head = false;       // the model makes labels or spans
+  // Heads of cross-attention whose weights can be asked for; 0: none can.
+  int decoder_layers = 0, decoder_heads = 0;
 };
 
 // Every block is in the device pool, and the table that they are of, or are added to, has no more

@@ -71,9 +71,11 @@ struct WorkerGroup {
   uint64_t last_step = 0;        // of SequenceTable::apply(), that scheduled it
   uint64_t incarnation = 0;      // the step in which it came in full
 
-  // The encoder's output is all that is wanted; or what the model's head makes of the decoder's.
+  // The encoder's output is all that is wanted; or what the model's head makes of the decoder's; or
+  // the decoder's weights.
   bool pools() const { return pools_encoder(params); }
   bool has_head() const { return runs_head(params); }
+  bool has_weights() const { return aligns(params); }  // of cross-attention
   // Null if it does not have it.
   WorkerSequence* find(int64_t seq_id) {
     for (WorkerSequence& seq : seqs)

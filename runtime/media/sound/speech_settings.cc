@@ -31,6 +31,11 @@ class Reader {
     if (!take(config_.generation, "generation_config.json", key, f))
       take(config_.raw, "config.json", key, f);
   }
+  // Of config.json alone.
+  template <class F>
+  void with_config(const char* key, const F& f) const {
+    take(config_.raw, "config.json", key, f);
+  }
   int32_t id(const json& value, const char* key) const {
     return static_cast<int32_t>(read_int(value, key, 0, config_.vocab_size - 1));
   }
@@ -95,6 +100,26 @@ void read_prev_start(const Reader& in, SpeechSettings& out) {
   in.optional_id("prev_sot_token_id", out.prev_start);
 }
 
+void read_alignment(const Reader& in, const ModelConfig& config, SpeechSettings& out) {
+  in.with("alignment_heads", [&](const json& list) {
+    const char* const key = "alignment_heads";
+    if (!list.is_array()) throw invalid_request(key, "must be a list of [layer, head]");
+    for (const json& pair : list) {
+      if (!pair.is_array() || pair.size() != 2)
+        throw invalid_request(key, "must be a list of [layer, head]");
+      out.alignment_heads.emplace_back(
+          static_cast<int32_t>(read_int(pair[0], key, 0, config.decoder_layers - 1)),
+          static_cast<int32_t>(read_int(pair[1], key, 0, config.decoder_attention_heads - 1)));
+    }
+  });
+  in.with_config("median_filter_width", [&](const json& value) {
+    constexpr int kWidest = 255;
+    out.median_filter_width = static_cast<int>(read_int(value, "median_filter_width", 1, kWidest));
+    if (out.median_filter_width % 2 == 0)
+      throw invalid_request("median_filter_width", "must be odd: a median has a middle");
+  });
+}
+
 int64_t fewest_frames(const FrameLimits& frames) {
   int64_t count = 1;
   while (frames.length_of(count) < 1) ++count;
@@ -155,9 +180,8 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
   in.number("compression_ratio_threshold", out.compression_ratio_threshold);
   in.number("logprob_threshold", out.logprob_threshold);
   in.number("no_speech_threshold", out.no_speech_threshold);
-  in.with("return_token_timestamps", [&](const json& value) {
-    if (value != false) out.not_built["return_token_timestamps"] = describe(value);
-  });
+  in.flag("return_token_timestamps", out.return_token_timestamps);
+  read_alignment(in, config, out);
   return out;
 }
 

@@ -30,11 +30,14 @@ struct SpeechSettings {
   // Of old files: (place in the decoder's prompt, id or nothing).
   std::vector<std::pair<int64_t, std::optional<int32_t>>> forced_prompt;
   // Defaults of requests.
-  std::optional<bool> return_timestamps, condition_on_prev_tokens;
+  std::optional<bool> return_timestamps, return_token_timestamps, condition_on_prev_tokens;
   std::optional<std::string> language, task;
   std::optional<int64_t> max_length;
   std::optional<double> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
-  std::map<std::string, std::string> not_built;  // what it asks for: name → value
+  // Of times of words: (layer, head) of the decoder's cross-attention, whose weights follow the
+  // sound; none: the model has no such times.
+  std::vector<std::pair<int32_t, int32_t>> alignment_heads;
+  int median_filter_width = 7;
 
   // Throws InputError naming the file and the key; also where the model hears nothing.
   static SpeechSettings load(const ModelConfig& config);

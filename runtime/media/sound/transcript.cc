@@ -46,17 +46,64 @@ std::string clock(double seconds, char point) {
   return text;
 }
 
-std::string cues(const proto::CompletionOutput& answer, bool numbered, char point) {
-  std::string out;
-  int number = 0;
-  for (const auto& segment : answer.segments()) {
-    const std::string text = cue_text(segment.text());
-    if (text.empty()) continue;
-    if (numbered) out += std::to_string(++number) + "\n";
-    out += clock(segment.start(), point) + " --> " + clock(segment.end(), point) + "\n" + text +
-           "\n\n";
+// The cues of subtitles, one after the other.
+class Cues {
+ public:
+  Cues(bool numbered, char point) : numbered_(numbered), point_(point) {}
+
+  void add(double start, double end, const std::string& text) {
+    const std::string line = cue_text(text);
+    if (line.empty()) return;
+    if (numbered_) text_ += std::to_string(++number_) + "\n";
+    text_ += clock(start, point_) + " --> " + clock(end, point_) + "\n" + line + "\n\n";
   }
-  return out;
+  // The segment's text again and again, each word underlined while it is said.
+  void add_highlighted(const proto::SpeechSegment& segment) {
+    double shown = segment.start();
+    const auto until = [&](double time) {
+      if (time > shown) add(shown, time, segment.text());
+      shown = std::max(shown, time);
+    };
+    for (int i = 0; i < segment.words_size(); ++i) {
+      until(segment.words(i).start());
+      const double end = segment.words(i).end();
+      if (end <= shown) continue;
+      add(shown, end, underlined(segment, i));
+      shown = end;
+    }
+    until(segment.end());
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  static std::string underlined(const proto::SpeechSegment& segment, int place) {
+    std::string out;
+    for (int i = 0; i < segment.words_size(); ++i) {
+      const std::string& word = segment.words(i).word();
+      const size_t begin = word.find_first_not_of(' ');
+      if (i != place || begin == std::string::npos)
+        out += word;
+      else
+        out += word.substr(0, begin) + "<u>" + word.substr(begin) + "</u>";
+    }
+    return out;
+  }
+
+  bool numbered_;
+  char point_;
+  int number_ = 0;
+  std::string text_;
+};
+
+std::string cues(const proto::CompletionOutput& answer, bool highlight, bool numbered, char point) {
+  Cues out(numbered, point);
+  for (const auto& segment : answer.segments()) {
+    if (highlight && !segment.words().empty())
+      out.add_highlighted(segment);
+    else
+      out.add(segment.start(), segment.end(), segment.text());
+  }
+  return out.take();
 }
 
 std::string lines(const proto::CompletionOutput& answer) {
@@ -81,6 +128,11 @@ ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& 
                       {"duration", facts.seconds},
                       {"text", trimmed(answer.text())},
                       {"segments", std::move(segments)}};
+  if (facts.words) {
+    out["words"] = ordered_json::array();
+    for (const auto& segment : answer.segments())
+      for (const auto& word : segment.words()) out["words"].push_back(word_to_json(word));
+  }
   if (result.warnings_size() > 0) out["warnings"] = result.warnings();
   return out;
 }
@@ -105,6 +157,13 @@ ordered_json whole_segment_to_json(const proto::SpeechSegment& segment) {
   for (const char* number : {"avg_logprob", "compression_ratio", "no_speech_prob"})
     if (!out.contains(number)) out[number] = 0.0;
   return out;
+}
+
+ordered_json word_to_json(const proto::SpeechWord& word) {
+  return {{"word", word.word()},
+          {"start", word.start()},
+          {"end", word.end()},
+          {"probability", word.probability()}};
 }
 
 std::string spoken_language_name(const std::string& token) {
@@ -146,8 +205,9 @@ std::string write_transcript(TranscriptFormat format, proto::RequestOutput resul
   switch (format) {
     case TranscriptFormat::kText:
       return answer.segments().empty() ? trimmed(answer.text()) + "\n" : lines(answer);
-    case TranscriptFormat::kSrt: return cues(answer, /*numbered=*/true, ',');
-    case TranscriptFormat::kVtt: return "WEBVTT\n\n" + cues(answer, /*numbered=*/false, '.');
+    case TranscriptFormat::kSrt: return cues(answer, facts.highlight, /*numbered=*/true, ',');
+    case TranscriptFormat::kVtt:
+      return "WEBVTT\n\n" + cues(answer, facts.highlight, /*numbered=*/false, '.');
     case TranscriptFormat::kJson: return line_of({{"text", trimmed(answer.text())}});
     case TranscriptFormat::kVerboseJson: return line_of(verbose(result, facts));
   }

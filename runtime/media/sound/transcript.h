@@ -26,11 +26,15 @@ inline bool needs_times(TranscriptFormat format) {
 struct TranscriptFacts {
   double seconds = 0;  // of the sound
   std::string task = "transcribe";
+  bool words = false;      // their times are part of verbose_json
+  bool highlight = false;  // subtitles show each word while it is said, underlined
 };
 // By OpenAI's names, without an id; numbers that were not computed are not there.
 nlohmann::ordered_json segment_to_json(const proto::SpeechSegment& segment);
 // The same with all numbers, which OpenAI's clients rely on; those that were not computed are 0.
 nlohmann::ordered_json whole_segment_to_json(const proto::SpeechSegment& segment);
+// {"word", "start", "end", "probability"}
+nlohmann::ordered_json word_to_json(const proto::SpeechWord& word);
 // "german" of "<|de|>"; "unknown" of "".
 std::string spoken_language_name(const std::string& token);
 

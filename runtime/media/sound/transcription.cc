@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {
@@ -50,6 +51,7 @@ proto::SpeechSegment facts_of(const proto::SpeechSegment& segment) {
   out.clear_token_ids();
   out.clear_text();
   out.clear_words();
+  out.clear_token_timestamps();
   return out;
 }
 
@@ -134,12 +136,20 @@ void Transcription::collect_segments(const WindowSequence& piece) {
   for (size_t i = segments_.size(); i < piece.segments().size(); ++i) {
     proto::SpeechSegment& segment = segments_.emplace_back(piece.segments()[i]);
     segment.set_text(tokenizer_.decode(ids_of(segment), /*skip_special=*/true));
+    const auto size = static_cast<size_t>(segment.token_ids_size());
+    if (task_->params.words)
+      add_words(std::span(piece.spoken()).subspan(num_spoken_, size), tokenizer_,
+                language_code_of_token(piece.language()), task_->settings->first_timestamp(),
+                segment);
+    num_spoken_ += size;
   }
 }
 
 void Transcription::collect_chunk(const WindowSequence& piece) {
   const SpeechPiece& place = waiting_[collected_];
   ChunkMerger::Chunk chunk{{}, place.length, place.left, place.right};
+  chunk.spoken = piece.spoken();
+  chunk.language = language_code_of_token(piece.language());
   if (!piece.segments().empty()) chunk.facts = facts_of(piece.segments().front());
   for (const proto::SpeechSegment& segment : piece.segments())
     chunk.tokens.insert(chunk.tokens.end(), segment.token_ids().begin(), segment.token_ids().end());

@@ -76,6 +76,7 @@ class Transcription {
   std::map<int, size_t> under_way_;                      // requests and their pieces
   int next_number_ = 0;
   size_t begun_ = 0, collected_ = 0;  // pieces
+  size_t num_spoken_ = 0;             // tokens of segments_, of sound in one piece
   std::vector<proto::SpeechSegment> segments_;
   std::vector<int32_t> first_prompt_;
   std::string language_, finish_reason_;

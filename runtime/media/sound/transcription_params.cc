@@ -34,11 +34,22 @@ class Choice {
   const proto::SpeechParams& asked_;
 };
 
-void check_built(const SpeechSettings& settings, const Choice& choice) {
-  for (const auto& [name, value] : settings.not_built)
-    if (!choice.is_off(name.c_str()))
-      throw not_supported(name, "not built yet (" + value +
-                                    " asked for by the model's defaults; null switches it off)");
+// Times of words, and of segments where nothing is said of them.
+void set_words(const proto::SpeechParams& asked, const SpeechSettings& s, const Choice& choice,
+               TranscriptionParams& out) {
+  const char* const name = "return_token_timestamps";
+  out.words = choice
+                  .of(name, asked.has_return_token_timestamps(), asked.return_token_timestamps(),
+                      s.return_token_timestamps)
+                  .value_or(false);
+  if (!out.words) return;
+  if (s.alignment_heads.empty())
+    throw not_supported(name,
+                        "generation_config.json has no alignment_heads: the model says no times "
+                        "of words");
+  if (asked.has_return_timestamps() && !asked.return_timestamps())
+    throw invalid_request(name, "needs return_timestamps: words are parts of segments");
+  out.return_timestamps = true;
 }
 
 void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, const Choice& choice,
@@ -64,15 +75,14 @@ void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, c
 
 // As Python's str.strip().
 std::string_view without_outer_space(std::string_view text) {
-  const auto is_blank = [](char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); };
   while (!text.empty()) {
     const CodePoint c = code_point_at(text, 0);
-    if (!is_blank(c.value)) break;
+    if (!is_python_space(c.value)) break;
     text.remove_prefix(static_cast<size_t>(c.length));
   }
   while (!text.empty()) {
     const size_t last = previous_position(text, text.size());
-    if (!is_blank(code_point_at(text, last).value)) break;
+    if (!is_python_space(code_point_at(text, last).value)) break;
     text = text.substr(0, last);
   }
   return text;
@@ -102,7 +112,6 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
                                             const Tokenizer& tokenizer) {
   check_speech_params(asked);
   const Choice choice(asked);
-  check_built(settings, choice);
   TranscriptionParams out;
   out.language = choice.of("language", asked.has_language(), asked.language(), settings.language);
   out.task = choice.of("task", asked.has_task(), asked.task(), settings.task);
@@ -113,6 +122,7 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
   }
   out.return_timestamps = choice.of("return_timestamps", asked.has_return_timestamps(),
                                     asked.return_timestamps(), settings.return_timestamps);
+  set_words(asked, settings, choice, out);
   out.condition_on_prev_tokens =
       choice
           .of("condition_on_prev_tokens", asked.has_condition_on_prev_tokens(),

@@ -18,6 +18,7 @@ struct TranscriptionParams {
   bool condition_on_prev_tokens = false;
   std::vector<int32_t> prompt_ids;  // before the decoder's prompt; none: nothing is
   bool prompt_all_segments = false;
+  bool words = false;           // times of words, which needs those of segments
   bool no_speech_prob = false;  // is asked for in any case; else only for its threshold
   // Tried one after the other; 0 is greedy decoding, or beams.
   std::vector<double> temperatures = {0};

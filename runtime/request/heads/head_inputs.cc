@@ -55,6 +55,29 @@ void add_head_inputs(const proto::Prompt& prompt, const proto::GenerationOptions
   out.inputs.mutable_prompt_token_ids()->Assign(decoder.begin(), decoder.end());
 }
 
+void check_alignment(const proto::Prompt& prompt, const ModelConfig& config,
+                     const ParamsResolver& resolver, const proto::EncoderDecoderInputs& inputs) {
+  const proto::Alignment& wanted = prompt.pooling().alignment();
+  const auto refuse = [](const char* what, int64_t given, int64_t most) {
+    throw invalid_request(std::string("pooling.alignment.") + what,
+                          "is " + std::to_string(given) + ", there are " + std::to_string(most));
+  };
+  if (resolver.frames() == nullptr || !resolver.frames()->sound)
+    throw not_supported("pooling", "alignments are of models that hear");
+  const int tokens = inputs.prompt_token_ids_size(), positions = resolver.decoder_positions();
+  if (positions > 0 && tokens > positions)
+    throw ContextLengthError(prompt.decoder().field(), positions, tokens);
+  if (wanted.first_token() >= tokens) refuse("first_token", wanted.first_token(), tokens);
+  if (const int length = inputs.encoder_frames().length(); wanted.positions() > length)
+    refuse("positions", wanted.positions(), length);
+  for (const proto::AttentionHead& head : wanted.heads()) {
+    if (head.layer() < 0 || head.layer() >= config.decoder_layers)
+      refuse("heads.layer", head.layer(), config.decoder_layers);
+    if (head.head() < 0 || head.head() >= config.decoder_attention_heads)
+      refuse("heads.head", head.head(), config.decoder_attention_heads);
+  }
+}
+
 proto::Labels labels_message(const ModelConfig& config) {
   ModelLabels labels = labels_of(config);
   proto::Labels out;

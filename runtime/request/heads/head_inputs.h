@@ -1,4 +1,5 @@
-// What the decoder reads for a model's head: the source once more, shifted right.
+// What the decoder reads for a model's head, the source once more, shifted right; and for an
+// alignment.
 #pragma once
 
 #include "models/config/config.h"
@@ -14,6 +15,11 @@ namespace tandem {
 void add_head_inputs(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                      const ModelConfig& config, const ParamsResolver& resolver,
                      PreparedPrompt& out);
+
+// Of an alignment, whose inputs are there. Throws InputError naming the field: too many tokens for
+// the decoder; tokens, heads, positions that there are not; a model that hears nothing.
+void check_alignment(const proto::Prompt& prompt, const ModelConfig& config,
+                     const ParamsResolver& resolver, const proto::EncoderDecoderInputs& inputs);
 
 // As they travel with a request.
 proto::Labels labels_message(const ModelConfig& config);

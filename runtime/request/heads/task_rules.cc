@@ -34,6 +34,7 @@ Task task_of(const proto::Prompt& prompt) {
   if (prompt.has_target()) return Task::kScore;
   if (!prompt.has_pooling()) return Task::kGenerate;
   switch (prompt.pooling().kind()) {
+    case proto::Pooling::ALIGNMENT: return Task::kGenerate;  // which it is about
     case proto::Pooling::LABELS: return Task::kClassify;
     case proto::Pooling::SPANS: return Task::kAnswer;
     default: return Task::kEncode;

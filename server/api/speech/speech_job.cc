@@ -29,11 +29,7 @@ template <class Segments>
 Json words_json(const Segments& segments) {
   Json words = Json::array();
   for (const proto::SpeechSegment& segment : segments)
-    for (const proto::SpeechWord& word : segment.words())
-      words.push_back({{"word", word.word()},
-                       {"start", word.start()},
-                       {"end", word.end()},
-                       {"probability", word.probability()}});
+    for (const proto::SpeechWord& word : segment.words()) words.push_back(word_to_json(word));
   return words;
 }
 
@@ -201,14 +197,14 @@ std::string SpeechJob::whole() const {
     plain.mutable_outputs(0)->clear_segments();
     return write_transcript(request_.format, plain, {});
   }
-  std::string text = write_transcript(request_.format, result_, {seconds_, request_.task});
+  std::string text =
+      write_transcript(request_.format, result_, {seconds_, request_.task, request_.words});
   if (request_.format == TranscriptFormat::kSrt || request_.format == TranscriptFormat::kVtt)
     return text;
   Json body = Json::parse(text);
   if (request_.format == TranscriptFormat::kVerboseJson) {
     body["language"] = language();
     if (!request_.segments) body.erase("segments");
-    if (request_.words) body["words"] = words_json(result_.outputs(0).segments());
   }
   body["usage"] = usage();
   return dump_ordered_line(body);

@@ -59,6 +59,15 @@ def test_as_the_program(hears, tmp_path):
     assert [s.text for s in said.segments] == [s["text"] for s in expected["segments"]]
 
 
+def test_times_of_words(hears):
+    said = hears.transcribe(wav(40), "de", word_timestamps=True)
+    plain = hears.transcribe(wav(40), "de")
+    assert said.text == plain.text and [s.text for s in said.segments] == [s.text for s in plain.segments]
+    assert said.words == [word for segment in said.segments for word in segment.words] and not plain.words
+    assert "".join(word.word for word in said.words).split() == said.text.split()
+    assert all(word.start <= word.end and 0 < word.probability <= 1 for word in said.words)
+
+
 def test_errors(hears, tmp_path):
     with pytest.raises(ValueError, match="no such file|sound"):
         hears.transcribe(str(tmp_path / "none.wav"))

@@ -31,6 +31,13 @@ TEST(SpeechParams, OneOfEachKind) {
   EXPECT_EQ(read_speech_params(nullptr).ByteSizeLong(), 0U);
 }
 
+TEST(SpeechParams, TimesOfWordsAsThePipelineAsksForThem) {
+  const auto words = read_speech_params({{"return_timestamps", "word"}});
+  EXPECT_TRUE(words.return_timestamps() && words.return_token_timestamps());
+  const auto segments = read_speech_params({{"return_timestamps", true}});
+  EXPECT_TRUE(segments.return_timestamps() && !segments.has_return_token_timestamps());
+}
+
 TEST(SpeechParams, Names) {
   for (const char* name : {"language", "task", "prompt", "temperature", "chunk_length_s"})
     EXPECT_TRUE(is_speech_param(name)) << name;
@@ -43,7 +50,8 @@ TEST(SpeechParams, WhatIsRefused) {
       {"language", 5},
       {"language", std::string(1000, 'a')},
       {"return_timestamps", 1},
-      {"return_token_timestamps", true},
+      {"return_timestamps", "letter"},
+      {"return_token_timestamps", "word"},
       {"temperature", "hot"},
       {"temperature", -1},
       {"temperature", std::vector<double>(17, 0.5)},

@@ -48,9 +48,8 @@ inline std::vector<nlohmann::json> generated_cases(const std::string& checkpoint
   return cases;
 }
 
-// Tensors of golden.safetensors by name; empty where there is no such file.
-inline std::map<std::string, HostTensor> load_golden_tensors(const std::string& checkpoint) {
-  const auto file = golden_dir(checkpoint) / "golden.safetensors";
+// Tensors of a .safetensors file by name; none where there is no such file.
+inline std::map<std::string, HostTensor> load_tensors(const std::filesystem::path& file) {
   std::map<std::string, HostTensor> out;
   if (!std::filesystem::exists(file)) return out;
   std::ifstream in(file, std::ios::binary);
@@ -62,6 +61,10 @@ inline std::map<std::string, HostTensor> load_golden_tensors(const std::string& 
     out.emplace(std::move(name), std::move(t));
   }
   return out;
+}
+// Those of a checkpoint's golden.safetensors.
+inline std::map<std::string, HostTensor> load_golden_tensors(const std::string& checkpoint) {
+  return load_tensors(golden_dir(checkpoint) / "golden.safetensors");
 }
 
 }  // namespace tandem::testing

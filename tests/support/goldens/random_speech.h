@@ -101,7 +101,8 @@ class RandomSpeech {
                     {"is_multilingual", true},
                     {"lang_to_id", {{"<|en|>", kStart + 1}, {"<|de|>", kStart + 2}}},
                     {"task_to_id", {{"transcribe", kStart + 3}, {"translate", kStart + 4}}},
-                    {"prev_sot_token_id", kStart + 5}}
+                    {"prev_sot_token_id", kStart + 5},
+                    {"alignment_heads", {{0, 1}, {0, 3}}}}
                    .dump());
   }
   void write_tokenizer() {

@@ -20,6 +20,7 @@ inline proto::SpeechParams speech_params(int kind) {
     out.set_chunk_length_s(1);
     out.set_return_timestamps(true);
   }
+  if (kind % 8 >= 4) out.set_return_token_timestamps(true);
   return out;
 }
 
@@ -53,6 +54,10 @@ inline std::string said(const proto::RequestOutput& output) {
     out += "\n" + std::to_string(segment.start()) + " " + std::to_string(segment.end()) + " " +
            segment.text() + " ";
     for (const int id : segment.token_ids()) out += " " + std::to_string(id);
+    for (const double time : segment.token_timestamps()) out += " " + std::to_string(time);
+    for (const auto& word : segment.words())
+      out += " [" + word.word() + " " + std::to_string(word.start()) + " " +
+             std::to_string(word.end()) + " " + std::to_string(word.probability()) + "]";
   }
   for (const int id : output.outputs(0).token_ids()) out += " " + std::to_string(id);
   for (const int id : output.inputs().prompt_token_ids()) out += " <" + std::to_string(id);

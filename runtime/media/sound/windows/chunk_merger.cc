@@ -1,30 +1,26 @@
 #include "runtime/media/sound/windows/chunk_merger.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
+#include <tuple>
 #include <utility>
 
 namespace tandem {
 namespace {
 
 using Ids = std::vector<int32_t>;
+using Tokens = TokenMerger::Tokens;
 using Segments = std::vector<proto::SpeechSegment>;
 
 // HuggingFace's, whatever the model's window is.
 constexpr double kTimesOfWindow = 1500;
 
-// Python's round(x, 2).
-double hundredths(double x) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.2f", x);
-  return std::strtod(text.data(), nullptr);
+bool is_same(const SpokenToken& left, const SpokenToken& right) {
+  return left.id == right.id && std::tie(left.begin, left.end) <= std::tie(right.begin, right.end);
 }
 
 // The middles of what `left` and `right` have in common where they overlap best: tokens of the left
 // one before the first, of the right one from the second on.
-std::pair<size_t, size_t> seam(const Ids& left, const Ids& right) {
+std::pair<size_t, size_t> seam(const Tokens& left, const Tokens& right) {
   const size_t l = left.size(), r = right.size();
   double best = 0;
   std::pair<size_t, size_t> out{l, 0};
@@ -32,7 +28,8 @@ std::pair<size_t, size_t> seam(const Ids& left, const Ids& right) {
     const size_t begin = l > i ? l - i : 0, end = std::min(l, l + r - i);
     const size_t from = i > l ? i - l : 0;
     size_t matches = 0;
-    for (size_t k = begin; k < end; ++k) matches += left[k] == right[from + k - begin] ? 1 : 0;
+    for (size_t k = begin; k < end; ++k)
+      matches += is_same(left[k], right[from + k - begin]) ? 1 : 0;
     const auto shift = static_cast<double>(i);
     // (The addend favours long ones.)
     const double share = static_cast<double>(matches) / shift + shift / 10000.0;
@@ -45,7 +42,7 @@ std::pair<size_t, size_t> seam(const Ids& left, const Ids& right) {
 
 }  // namespace
 
-void TokenMerger::add(Ids tokens, Ids& out) {
+void TokenMerger::add(Tokens tokens, Tokens& out) {
   has_tokens_ = has_tokens_ || !tokens.empty();
   if (count_++ == 0) {
     left_ = std::move(tokens);
@@ -57,7 +54,7 @@ void TokenMerger::add(Ids tokens, Ids& out) {
   left_ = std::move(tokens);
 }
 
-void TokenMerger::finish(Ids& out) {
+void TokenMerger::finish(Tokens& out) {
   out.insert(out.end(), left_.begin(), left_.end());
   *this = {};
 }
@@ -90,6 +87,8 @@ void ChunkMerger::add(const Chunk& chunk, Segments& out) {
   place.first = zero;
   place.tokens = &chunk.tokens;
   offset_ -= chunk.left;
+  words_ = !chunk.spoken.empty() || words_;
+  language_of_words_ = chunk.language;
   const double shared_from = chunk.length - chunk.right;
   if (chunk.left > 0) place.first = chunk.left / seconds_per_time_ + zero;
   if (chunk.right > 0)
@@ -108,7 +107,7 @@ void ChunkMerger::add(const Chunk& chunk, Segments& out) {
     else if (tokenizer_.is_special(token))
       add_language(settings_.language_of(token), out);
     else
-      current_.push_back(token);
+      current_.push_back(said(chunk, i));
   }
   if (!current_.empty()) {
     merger_.add(std::move(current_), resolved_);
@@ -119,6 +118,15 @@ void ChunkMerger::add(const Chunk& chunk, Segments& out) {
   current_.clear();
   if (!timestamps_) emit(offset_ + chunk.left, out);
   offset_ += chunk.length - chunk.right;
+}
+
+// A token of a chunk, in seconds of the whole sound.
+SpokenToken ChunkMerger::said(const Chunk& chunk, size_t i) const {
+  if (chunk.spoken.empty()) return {chunk.tokens[i]};
+  SpokenToken out = chunk.spoken[i];
+  out.begin = hundredths(out.begin + offset_);
+  out.end = hundredths(out.end + offset_);
+  return out;
 }
 
 void ChunkMerger::add_time(int32_t token, Place& place, Segments& out) {
@@ -171,8 +179,12 @@ void ChunkMerger::emit(double time, Segments& out, bool ends) {
   segment.set_start(start_.value_or(given_to_));
   segment.set_end(time);
   given_to_ = time;
-  segment.mutable_token_ids()->Assign(resolved_.begin(), resolved_.end());
-  for (const int32_t id : resolved_) segment.mutable_text()->append(text_->append(id));
+  for (const SpokenToken& token : resolved_) {
+    segment.add_token_ids(token.id);
+    segment.mutable_text()->append(text_->append(token.id));
+  }
+  if (words_)
+    add_words(resolved_, tokenizer_, language_of_words_, settings_.first_timestamp(), segment);
   resolved_.clear();
   if (!ends) return;
   segment.mutable_text()->append(text_->finish());

@@ -9,24 +9,27 @@
 #include <vector>
 
 #include "runtime/media/sound/speech_settings.h"
+#include "runtime/media/sound/words/token_times.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
 
 // Merges the tokens of neighbouring chunks, which arrive in order. A common part of two neighbours
-// appears once: its first half from the left one, its second half from the right one.
+// appears once: its first half from the left one, its second half from the right one. Tokens of the
+// right one that were said before the left one's are not the same; without times all are said at 0.
 class TokenMerger {
  public:
+  using Tokens = std::vector<SpokenToken>;
   // Appends to `out` what is certain from now on.
-  void add(std::vector<int32_t> tokens, std::vector<int32_t>& out);
+  void add(Tokens tokens, Tokens& out);
   // The rest; as new behind it.
-  void finish(std::vector<int32_t>& out);
+  void finish(Tokens& out);
   bool empty() const { return count_ == 0; }       // nothing has come
   bool has_tokens() const { return has_tokens_; }  // something that was not empty
 
  private:
-  std::vector<int32_t> left_;
+  Tokens left_;
   size_t count_ = 0;
   bool has_tokens_ = false;
 };
@@ -37,6 +40,9 @@ class ChunkMerger {
     std::vector<int32_t> tokens;             // of all its windows, times among them
     double length = 0, left = 0, right = 0;  // seconds; what it shares with its neighbours
     proto::SpeechSegment facts = {};         // how its first window was decoded
+    // With times of words: the same tokens, in seconds of the chunk; and the language's code.
+    std::vector<SpokenToken> spoken = {};
+    std::string language = {};
   };
 
   // settings and tokenizer outlive it. timestamps: whether texts are cut at the model's times.
@@ -51,6 +57,7 @@ class ChunkMerger {
 
  private:
   struct Place;
+  SpokenToken said(const Chunk& chunk, size_t i) const;
   void add_time(int32_t token, Place& place, std::vector<proto::SpeechSegment>& out);
   void add_language(const std::string& language, std::vector<proto::SpeechSegment>& out);
   void end_text(double time, std::vector<proto::SpeechSegment>& out);
@@ -67,9 +74,11 @@ class ChunkMerger {
   double given_to_ = 0;          // seconds
   proto::SpeechSegment facts_;   // of the last chunk, without times, text and tokens
   std::string language_;
-  std::vector<int32_t> current_;  // of the chunk, behind the last text that ended in it
+  bool words_ = false;             // their times are asked for
+  std::string language_of_words_;  // the last chunk's
+  TokenMerger::Tokens current_;    // of the chunk, behind the last text that ended in it
   TokenMerger merger_;
-  std::vector<int32_t> resolved_;  // certain, and not given yet
+  TokenMerger::Tokens resolved_;  // certain, and not given yet
   std::optional<Detokenizer> text_;
 };
 

@@ -13,7 +13,8 @@
 namespace tandem {
 
 struct WindowAnswer {
-  std::vector<int32_t> tokens;  // with the end
+  std::vector<int32_t> tokens;        // with the end
+  std::vector<double> probabilities;  // of the tokens, where they were asked for
   std::string finish_reason;
   double temperature = 0;
   double compression_ratio = 0;

@@ -6,12 +6,15 @@
 
 #include "base/error.h"
 #include "runtime/media/sound/speech_input.h"
+#include "runtime/media/sound/words/alignment.h"
 
 namespace tandem {
 namespace {
 
 using Ids = std::vector<int32_t>;
 using Options = proto::GenerationOptions;
+
+constexpr double kSecondsPerPosition = 0.02;
 
 // What acts on logits: languages and silence are found in those of the model.
 constexpr const char* kProcessors[] = {"repetition_penalty",
@@ -146,6 +149,7 @@ PartRequest WindowSequence::attempt() {
   if (greedy_) options.set_num_beams(1);
   if (task_->timestamps) options.set_return_timestamps(true);
   if (task_->timestamps || params.logprob_threshold) options.set_processed_logprobs(true);
+  if (params.words) options.set_logprobs(0);
   if (max_length_) options.set_max_length(*max_length_);
   return out;
 }
@@ -165,6 +169,10 @@ std::vector<PartRequest> WindowSequence::next(int& number) {
     add(probe({settings.decoder_start}, std::move(languages)), Kind::kLanguage);
     return out;
   }
+  if (aligning_) {
+    add(alignment(), Kind::kAlignment);
+    return out;
+  }
   const bool first = !begun_;
   if (first) begin_window();
   add(attempt(), Kind::kWindow);
@@ -175,8 +183,10 @@ std::vector<PartRequest> WindowSequence::next(int& number) {
 
 void WindowSequence::take(int number, const proto::RequestOutput& output) {
   const auto node = under_way_.extract(number);
-  if (node.empty() || output.outputs_size() == 0)
+  const bool aligned = !node.empty() && node.mapped() == Kind::kAlignment;
+  if (node.empty() || (aligned ? !output.has_embedding() : output.outputs_size() == 0))
     throw InputError(ErrorKind::kInternal, "a window of sound has no answer", kSoundField);
+  if (aligned) return align(output.embedding());
   const proto::CompletionOutput& answer = output.outputs(0);
   switch (node.mapped()) {
     case Kind::kLanguage:
@@ -185,6 +195,7 @@ void WindowSequence::take(int number, const proto::RequestOutput& output) {
       return prompt_.set_language(answer.token_ids(0));
     case Kind::kSilence: answer_.no_speech_prob = std::exp(answer.cumulative_logprob()); break;
     case Kind::kWindow: take_answer(answer); break;
+    case Kind::kAlignment: break;
   }
   if (under_way_.empty()) decide();
 }
@@ -196,6 +207,9 @@ void WindowSequence::take_answer(const proto::CompletionOutput& output) {
   answer_.compression_ratio =
       WindowAnswer::compression_of(answer_.tokens, task_->settings->vocab_size);
   answer_.avg_logprob.reset();
+  answer_.probabilities.clear();
+  for (const proto::TokenLogprobs& token : output.logprobs())
+    answer_.probabilities.push_back(token.top().empty() ? 0 : std::exp(token.top(0).logprob()));
   if (!answer_.tokens.empty() && (task_->timestamps || task_->params.logprob_threshold))
     answer_.avg_logprob = output.cumulative_logprob() / static_cast<double>(answer_.tokens.size());
 }
@@ -204,8 +218,75 @@ void WindowSequence::decide() {
   const Verdict verdict = judge(answer_, task_->params);
   if (verdict == Verdict::kAgain && attempt_ + 1 < task_->params.temperatures.size())
     ++attempt_;
-  else
+  else if (verdict == Verdict::kSilence || !task_->params.words)
     finish_window(verdict == Verdict::kSilence);
+  else
+    begin_alignment();
+}
+
+// The encoder's positions that hear the sound, not the silence that was put behind it.
+int64_t WindowSequence::positions_with_sound() const {
+  const SpeechSettings& s = *task_->settings;
+  const int64_t samples = std::llround(mel_.seconds * s.mel.sampling_rate), hop = s.mel.hop_length;
+  const int64_t frames = std::min((samples + hop - 1) / hop, mel_.frames) - seek_;
+  return std::clamp<int64_t>(frames, 0, s.window_frames) / s.frames_per_position;
+}
+
+// The last token was never read: it ends with the one before it. Where there is no sound, all ends
+// at the window's begin.
+void WindowSequence::begin_alignment() {
+  ends_.assign(answer_.tokens.size(), 0.0);
+  aligning_ = answer_.tokens.size() > 1 && positions_with_sound() > 0;
+  if (!aligning_) finish_window(/*silence=*/false);
+}
+
+// The decoder reads the window's tokens once more; which shares the encoder's output with the
+// request that wrote them.
+PartRequest WindowSequence::alignment() const {
+  PartRequest out;
+  Ids ids = ids_;
+  ids.insert(ids.end(), answer_.tokens.begin(), answer_.tokens.end() - 1);
+  out.prompt = prompt_of(ids);
+  out.prompt.mutable_pooling()->set_kind(proto::Pooling::ALIGNMENT);
+  proto::Alignment& wanted = *out.prompt.mutable_pooling()->mutable_alignment();
+  for (const auto& [layer, head] : task_->settings->alignment_heads) {
+    proto::AttentionHead& one = *wanted.add_heads();
+    one.set_layer(layer);
+    one.set_head(head);
+  }
+  wanted.set_first_token(static_cast<int32_t>(ids_.size()));
+  wanted.set_positions(static_cast<int32_t>(positions_with_sound()));
+  if (task_->options.has_cache_salt()) out.options.set_cache_salt(task_->options.cache_salt());
+  return out;
+}
+
+void WindowSequence::align(const proto::Embedding& weights) {
+  const int64_t rows = std::ssize(answer_.tokens) - 1, positions = positions_with_sound();
+  const auto heads = std::ssize(task_->settings->alignment_heads);
+  const auto& values = weights.values();
+  if (values.size() != rows * heads * positions)
+    throw InputError(ErrorKind::kInternal, "a window of sound has another alignment", kSoundField);
+  const std::vector<float> matrix = alignment_matrix(
+      {{values.data(), static_cast<size_t>(values.size())}, rows, heads, positions},
+      task_->settings->median_filter_width);
+  const std::vector<int64_t> first = first_positions(matrix, rows, positions);
+  for (size_t i = 0; i < ends_.size(); ++i)
+    ends_[i] = kSecondsPerPosition * static_cast<double>(first[std::min(i, first.size() - 1)]);
+  aligning_ = false;
+  finish_window(/*silence=*/false);
+}
+
+// Of the window that ends; segments have its first tokens, one after the other.
+void WindowSequence::add_spoken(const WindowSegments& cut) {
+  const double offset = task_->settings->mel.seconds_of(seek_);
+  size_t at = 0;
+  for (const proto::SpeechSegment& segment : cut.segments)
+    for (const int32_t id : segment.token_ids()) {
+      const double begin = spoken_.empty() ? 0.0 : spoken_.back().end;
+      spoken_.push_back({id, begin, offset + ends_[at],
+                         at < answer_.probabilities.size() ? answer_.probabilities[at] : 0.0});
+      ++at;
+    }
 }
 
 void WindowSequence::finish_window(bool silence) {
@@ -226,6 +307,7 @@ void WindowSequence::finish_window(bool silence) {
   WindowSegments cut = settings.clip ? whole(mel_, ids)
                                      : split_segments(ids, settings.first_timestamp(), window,
                                                       settings.frames_per_position);
+  if (task_->params.words) add_spoken(cut);
   for (proto::SpeechSegment& segment : cut.segments) {
     segment.set_seek(window.begin);
     segment.set_temperature(answer_.temperature);

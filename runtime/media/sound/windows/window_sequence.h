@@ -13,6 +13,7 @@
 #include "runtime/media/sound/segments.h"
 #include "runtime/media/sound/windows/window_answer.h"
 #include "runtime/media/sound/windows/window_prompt.h"
+#include "runtime/media/sound/words/token_times.h"
 #include "runtime/protocol/part_request.h"
 #include "runtime/protocol/tandem.pb.h"
 
@@ -45,12 +46,15 @@ class WindowSequence {
   int64_t frames() const { return mel_.frames; }
   // Times and tokens, no text.
   const std::vector<proto::SpeechSegment>& segments() const { return segments_; }
+  // With times of words: the tokens of segments(), one after the other; else empty. Seconds from
+  // the piece's begin.
+  const std::vector<SpokenToken>& spoken() const { return spoken_; }
   const std::string& language() const { return prompt_.language(); }
   const std::vector<int32_t>& first_prompt() const { return first_prompt_; }
   const std::string& finish_reason() const { return finish_reason_; }
 
  private:
-  enum class Kind : uint8_t { kLanguage, kWindow, kSilence };
+  enum class Kind : uint8_t { kLanguage, kWindow, kSilence, kAlignment };
 
   proto::Prompt prompt_of(const std::vector<int32_t>& ids) const;
   PartRequest probe(const std::vector<int32_t>& ids, std::vector<int32_t> allowed) const;
@@ -59,7 +63,12 @@ class WindowSequence {
   void set_length(size_t prompt);
   void take_answer(const proto::CompletionOutput& output);
   void decide();
+  int64_t positions_with_sound() const;
+  PartRequest alignment() const;
+  void begin_alignment();
+  void align(const proto::Embedding& weights);
   void finish_window(bool silence);
+  void add_spoken(const WindowSegments& cut);
 
   std::shared_ptr<const SpeechTask> task_;
   LogMel mel_;
@@ -71,12 +80,15 @@ class WindowSequence {
   size_t attempt_ = 0;  // place in the temperatures
   std::vector<int32_t> ids_;
   WindowAnswer answer_;
+  bool aligning_ = false;     // its tokens are settled, and are to be aligned
+  std::vector<double> ends_;  // of its tokens, seconds from its begin; of words only
   bool condition_;
   bool greedy_ = false;  // beams are over: a window was sampled
   std::optional<int64_t> max_length_;
   int windows_ = 0;
   int64_t seek_ = 0;  // frames
   std::vector<proto::SpeechSegment> segments_;
+  std::vector<SpokenToken> spoken_;
   std::vector<int32_t> first_prompt_;
   std::string finish_reason_;
 };

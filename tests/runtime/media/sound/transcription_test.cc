@@ -263,11 +263,16 @@ TEST(Transcription, WhatIsRefused) {
   for (const char* name : {"de", "german", "klingon", "<|de|>"})
     EXPECT_THROW(make(3000, {{"language", name}}, {}, one), InputError) << name;
   EXPECT_THROW(make(3000, {{"task", "translate"}}, {}, one), InputError);
+  // Without heads there are no times of words, whoever asks for them.
   auto words = whisper_settings();
-  words->not_built = {{"return_token_timestamps", "true"}};
+  words->return_token_timestamps = true;
   EXPECT_THROW(make(3000, {{"language", "en"}}, {}, words), InputError);
   EXPECT_NO_THROW(
       make(3000, {{"language", "en"}, {"return_token_timestamps", nullptr}}, {}, words));
+  words->alignment_heads = {{1, 0}};
+  EXPECT_NO_THROW(make(3000, {{"language", "en"}}, {}, words));
+  EXPECT_THROW(make(3000, {{"language", "en"}, {"return_timestamps", false}}, {}, words),
+               InputError);
 }
 
 }  // namespace
