@@ -22,6 +22,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/quantization.h"
 #include "kernels/core/tensor.h"
+#include "kernels/picture_windows.h"
 
 namespace tandem {
 
@@ -179,6 +180,12 @@ struct GatedActivationArgs {
 };
 void gated_activation(Context& ctx, const GatedActivationArgs& args);
 
+// out = x + y; `out` may be x or y.
+struct AddRowsArgs {
+  Tensor x, y, out;  // [T, d]
+};
+void add_rows(Context& ctx, const AddRowsArgs& args);
+
 // out[i] = x[rows[i]]; of activations, or of f32.
 struct GatherRowsArgs {
   Tensor x;     // [T, d]
@@ -322,6 +329,23 @@ struct RaggedAttentionArgs {
   Tensor kv_indptr = {};  // [S + 1] i32
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
+
+// AttentionType ENCODER within windows: every token attends to all tokens of its window, those that
+// fill it up as well. To the scaled score of points (y, x) and (y', x') is added
+// bias[h][(y - y' + window - 1) (2 window - 1) + x - x' + window - 1], and -100 if the edge of the
+// picture is between them.
+struct PictureAttentionArgs {
+  Tensor q, k, v;  // [pictures * height * width, num_heads * head_dim]
+  PictureWindows windows;
+  int num_heads;
+  int head_dim;
+  float scale;
+  Tensor bias;  // [num_heads, (2 window - 1)^2] f32
+  Tensor out;   // as q
+  // [1, num_heads * head_dim]: key and value of tokens that fill up; empty if there are none.
+  Tensor pad_k = {}, pad_v = {};
+};
+void picture_attention(Context& ctx, const PictureAttentionArgs& args);
 
 // AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages. The pages hold this
 // step's keys and values already, or get them by `write`. In a sequence with q queries and n keys,

@@ -23,6 +23,7 @@ void rotary_angles(const ops::RotaryAnglesArgs& args);
 void rotary(const ops::RotaryArgs& args);
 void write_kv(const ops::WriteKvArgs& args);
 void ragged_attention(const ops::RaggedAttentionArgs& args);
+void picture_attention(const ops::PictureAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);
 void merge_attention(const ops::MergeAttentionArgs& args);
 

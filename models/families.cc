@@ -15,6 +15,7 @@ namespace tandem {
   FAMILY(bart)                   \
   FAMILY(blenderbot)             \
   FAMILY(blenderbot_small)       \
+  FAMILY(blip)                   \
   FAMILY(encoder_decoder)        \
   FAMILY(fsmt)                   \
   FAMILY(led)                    \

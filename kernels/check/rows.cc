@@ -80,6 +80,13 @@ void gated_activation(Context& ctx, const GatedActivationArgs& args) {
   if (rows > 0 && size > 0) ops_of(ctx).gated_activation(ctx, args);
 }
 
+void add_rows(Context& ctx, const AddRowsArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  for (const Tensor* t : {&args.x, &args.y, &args.out})
+    check_activations(ctx, *t, args.x.dim(0), args.x.dim(1));
+  if (args.x.size() > 0) ops_of(ctx).add_rows(ctx, args);
+}
+
 void gather_rows(Context& ctx, const GatherRowsArgs& args) {
   check_listed_rows(ctx, args.out, args.rows, args.x);
   if (args.rows.dim(0) > 0) ops_of(ctx).gather_rows(ctx, args);

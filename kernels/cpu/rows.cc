@@ -85,6 +85,15 @@ void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
   });
 }
 
+void add_rows(Context& ctx, const ops::AddRowsArgs& args) {
+  const int64_t size = args.x.dim(1);
+  for_rows(ctx, args.x.dim(0), size * 12, [&](int64_t t) {
+    const float *x = args.x.row<float>(t), *y = args.y.row<float>(t);
+    float* out = args.out.row<float>(t);
+    for (int64_t i = 0; i < size; ++i) out[i] = x[i] + y[i];
+  });
+}
+
 void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
   const int32_t* rows = args.rows.data<int32_t>();
   const size_t bytes = static_cast<size_t>(args.x.dim(1)) * sizeof(float);

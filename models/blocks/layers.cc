@@ -65,6 +65,8 @@ EncoderLayer::Attention EncoderLayer::make_attention(const Weights& w, const Bui
                                                      const LayerOptions& o) {
   if (o.global_attention)
     return GlobalAttention(w, b, o.d_model, o.self_attention, *o.global_attention);
+  if (o.picture_attention)
+    return PictureAttention(w, b, o.d_model, o.self_attention, *o.picture_attention);
   return EncoderAttention(w, b, o.d_model, o.self_attention);
 }
 

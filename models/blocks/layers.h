@@ -8,6 +8,7 @@
 #include "models/blocks/attention.h"
 #include "models/blocks/feed_forward.h"
 #include "models/blocks/global_attention.h"
+#include "models/blocks/picture_attention.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {
@@ -53,7 +54,8 @@ struct LayerOptions {
   int64_t d_model = 0;
   AttentionOptions self_attention, cross_attention;  // the latter of decoders
   bool merged_attention = false;  // of decoders: one softmax, of self_attention's projections
-  std::optional<GlobalAttentionOptions> global_attention = {};  // of encoders
+  std::optional<GlobalAttentionOptions> global_attention = {};    // of encoders
+  std::optional<PictureAttentionOptions> picture_attention = {};  // of encoders
   FeedForwardOptions feed_forward;
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
@@ -82,7 +84,7 @@ class EncoderLayer {
   Residual forward(Residual state, const StepTensors& in) const;
 
  private:
-  using Attention = std::variant<EncoderAttention, GlobalAttention>;
+  using Attention = std::variant<EncoderAttention, GlobalAttention, PictureAttention>;
   static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
   // With many rows a device's product gains nothing by computing their norm.
   void make_on_device(NormedRows& x) const {

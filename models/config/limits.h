@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "kernels/core/types.h"
@@ -10,14 +11,16 @@
 namespace tandem {
 
 // Of an encoder whose frames are the patches of an image, row by row. A frame is a patch's values,
-// channel by channel. Incomplete patches at the right and below are not read.
+// channel by channel. Incomplete patches at the right and below are not read, or filled up by
+// zeros.
 struct ImagePatches {
   static constexpr int kChannels = 3;
   int height = 0, width = 0;  // of the image, which has no other size
   int patch_height = 0, patch_width = 0;
+  bool filled_up = false;
 
-  int rows() const { return height / patch_height; }
-  int columns() const { return width / patch_width; }
+  int rows() const { return (height + (filled_up ? patch_height - 1 : 0)) / patch_height; }
+  int columns() const { return (width + (filled_up ? patch_width - 1 : 0)) / patch_width; }
   int64_t count() const { return int64_t{rows()} * columns(); }
   int frame_width() const { return kChannels * patch_height * patch_width; }
 };
@@ -32,7 +35,9 @@ enum class SoundInput : uint8_t {
 struct FrameLimits {
   int width = 0;  // numbers of a frame
   // Encoder positions for that many frames (at least 1); not falling. 0: too few frames.
-  int64_t (*length_of)(int64_t num_frames) = [](int64_t num_frames) { return num_frames; };
+  std::function<int64_t(int64_t num_frames)> length_of = [](int64_t num_frames) {
+    return num_frames;
+  };
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
   std::optional<SoundInput> sound = {};
 };

@@ -1,6 +1,8 @@
-// VisionEncoderDecoder (HuggingFace VisionEncoderDecoderModel), as TrOCR (Li et al. 2021) and
-// captioners have it: a ViT or DeiT encoder, which reads the patches of an image, and a decoder of
-// text. Sides of sizes of their own.
+// VisionEncoderDecoder (HuggingFace VisionEncoderDecoderModel), as TrOCR (Li et al. 2021),
+// captioners, Donut (Kim et al. 2021) and Nougat (Blecher et al. 2023) have it: an encoder that
+// reads the patches of an image (ViT, DeiT or Swin), and a decoder of text. Sides of sizes of their
+// own.
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,18 +13,30 @@
 #include "models/config/vision_config.h"
 #include "models/family.h"
 #include "models/sides/composite_model.h"
+#include "models/sides/picture_encoder.h"
 
 namespace tandem {
 namespace {
 
 struct Encoder : SideSizes {
   VisionConfig vision;
-  bool distilled = false;  // DeiT's second token
+  bool distilled = false;                           // DeiT's second token
+  std::optional<PictureEncoderConfig> stages = {};  // in place of `vision`
+
+  const ImagePatches& patches() const { return stages ? stages->patches : vision.patches; }
 };
 
 Encoder read_encoder(const ConfigReader& in) {
   Encoder out;
-  out.distilled = side_type(in, {"vit", "deit"}) == "deit";
+  const std::string type = side_type(in, {"vit", "deit", "donut-swin"});
+  if (type == "donut-swin") {
+    out.stages = read_picture_encoder(in);
+    const PictureEncoderConfig::Stage& last = out.stages->stages.back();
+    static_cast<SideSizes&>(out) = {last.d_model, static_cast<int>(out.stages->layers()),
+                                    last.heads, last.ffn_dim, out.stages->activation};
+    return out;
+  }
+  out.distilled = type == "deit";
   out.vision = read_vision(in);
   const VisionConfig& v = out.vision;
   static_cast<SideSizes&>(out) = {v.d_model, v.layers, v.heads, v.ffn_dim, v.activation};
@@ -33,8 +47,8 @@ Encoder read_encoder(const ConfigReader& in) {
 struct Sides {
   explicit Sides(const ConfigReader& in)
       : encoder(read_encoder(part_of(in, "encoder"))),
-        decoder(read_decoder_side(part_of(in, "decoder"), {"bert", "camembert", "gpt2", "roberta",
-                                                           "trocr", "xlm-roberta"})) {
+        decoder(read_decoder_side(part_of(in, "decoder"), {"bert", "camembert", "gpt2", "mbart",
+                                                           "roberta", "trocr", "xlm-roberta"})) {
     check_sides(part_of(in, "decoder"), encoder, decoder);
   }
   Encoder encoder;
@@ -46,20 +60,33 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   read_sizes(sides.encoder, sides.decoder, c);
 }
 
+std::function<int64_t(int64_t)> length_rule(const Encoder& encoder) {
+  if (encoder.stages)
+    return [whole = encoder.patches().count(), points = encoder.stages->stages.back().points()](
+               int64_t n) { return n < whole ? 0 : points; };
+  return [tokens = encoder.distilled ? 2 : 1](int64_t n) { return n + tokens; };
+}
+
 ModelLimits limits(const ModelConfig& c) {
   const auto [encoder, decoder] = Sides(c.reader());
-  const ImagePatches& patches = encoder.vision.patches;
+  const ImagePatches& patches = encoder.patches();
   ModelLimits out = limits_of_sides(encoder, decoder);
-  out.frames = FrameLimits{patches.frame_width(), [](int64_t n) { return n + 1; }, patches};
-  if (encoder.distilled) out.frames->length_of = [](int64_t n) { return n + 2; };
+  out.frames = FrameLimits{patches.frame_width(), length_rule(encoder), patches};
   out.encoder_positions = static_cast<int>(out.frames->length_of(patches.count()));
-  out.scratch_values_per_token += patches.frame_width();
+  if (encoder.stages)
+    out.scratch_values_per_token += encoder.stages->scratch_values();
+  else
+    out.scratch_values_per_token += patches.frame_width();
   return out;
 }
 
 // Of files of transformers 5, and of those before.
 SideOptions encoder_options(const Encoder& e, const Weights& w) {
   SideOptions out = options_of(e, NormPlace::kPre, e.vision.eps);
+  if (e.stages) {
+    out.num_layers = 0;  // PictureEncoder's are before them
+    return out;
+  }
   const bool old = !(w / "layers" / 0 / "layernorm_before").find("weight", {e.d_model});
   AttentionOptions& attention = out.layer.self_attention;
   // The last one always has one.
@@ -87,18 +114,24 @@ class VisionModel final : public CompositeModel {
       : CompositeModel(c, b, root, sides.encoder, encoder_options(sides.encoder, root / "encoder"),
                        {}, sides.decoder) {
     if (!b.encoder_layers.has_first()) return;
-    using Names = std::initializer_list<const char*>;
-    patches_.emplace(
-        root / "encoder" / "embeddings", b, c.d_model, sides.encoder.vision.patches,
-        sides.encoder.distilled ? Names{"cls_token", "distillation_token"} : Names{"cls_token"});
+    if (sides.encoder.stages) {
+      stages_.emplace(root / "encoder", b.of_many_rows(), *sides.encoder.stages);
+      return;
+    }
+    patches_.emplace(root / "encoder" / "embeddings", b, c.d_model, sides.encoder.vision.patches,
+                     PatchEmbeddings::Names{sides.encoder.distilled
+                                                ? std::vector{"cls_token", "distillation_token"}
+                                                : std::vector{"cls_token"}});
   }
 
  protected:
   Tensor embed_source(const StepTensors& in) override {
+    if (stages_) return stages_->forward(in);
     return patches_->forward(in.encoder_frames, in.encoder_positions);
   }
 
  private:
+  std::optional<PictureEncoder> stages_;
   std::optional<PatchEmbeddings> patches_;
 };
 

@@ -96,8 +96,8 @@ struct HeadBias {
   int64_t zero;
 };
 
-// One head of one sequence in the encoder, with keys and values from the projection. `position` and
-// the fields behind it are for windows.
+// One head of one sequence in the encoder, with keys and values from the projection. From `position`
+// to `first_row` the fields are for windows.
 struct RaggedHead {
   const float* q;  // [queries][ldq]
   const float* k;  // [keys][ldk]
@@ -117,6 +117,9 @@ struct RaggedHead {
   const int32_t* globals;  // the keys that it sees besides, counted from `first_row` before k
   int64_t global_count;
   int64_t first_row;
+  // Added to the scores, [queries][ld_table], of ragged_attend; nullptr: nothing.
+  const float* table;
+  int64_t ld_table;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 // In bf16: queries and keys (a multiple of kPanelColumns) at a time.
