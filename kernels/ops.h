@@ -140,7 +140,7 @@ void linear_best(Context& ctx, const LinearBestArgs& args);
 // beside positions in f32. Ids outside [first_id, first_id + tokens.dim(0)) give zero: another rank
 // holds that shard of the vocabulary.
 struct EmbeddingArgs {
-  Tensor ids;           // [T] i32
+  Tensor ids;           // [T] i32; or [T, 1] f32: whole numbers
   Tensor position_ids;  // [T] i32
   Tensor tokens;        // [V, d]
   Tensor positions;     // [P, d], or empty

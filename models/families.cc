@@ -27,6 +27,7 @@ namespace tandem {
   FAMILY(mt5)                    \
   FAMILY(mvp)                    \
   FAMILY(pegasus)                \
+  FAMILY(pix2struct)             \
   FAMILY(plbart)                 \
   FAMILY(t5)                     \
   FAMILY(t5gemma)                \

@@ -40,6 +40,11 @@ PatchProjection::PatchProjection(const Weights& w, const Build& b, int64_t d_mod
       part_(shard_range(patches.frame_width(), b.comm.rank(), b.comm.size())),
       linear_(make_projection(w, b, d_model, patches, part_)) {}
 
+PatchProjection::PatchProjection(const Weights& w, const Build& b, int64_t d_model, int64_t values)
+    : build_(b),
+      part_(shard_range(values, b.comm.rank(), b.comm.size())),
+      linear_(w, b, values, d_model, part_) {}
+
 // This rank's values, of the activations' type.
 Tensor PatchProjection::part_of(const Tensor& frames) const {
   const Tensor part = frames.columns(part_.begin, part_.end);

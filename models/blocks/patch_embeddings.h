@@ -13,7 +13,9 @@ namespace tandem {
 // A product of each patch.
 class PatchProjection {
  public:
+  // Of a convolution's kernel, or of a matrix for patches of so many values.
   PatchProjection(const Weights& w, const Build& b, int64_t d_model, const ImagePatches& patches);
+  PatchProjection(const Weights& w, const Build& b, int64_t d_model, int64_t values);
   // [patches, width] f32 → [patches, d_model].
   Tensor forward(const Tensor& frames) const { return linear_.forward(part_of(frames)); }
 

@@ -25,6 +25,15 @@ struct ImagePatches {
   int frame_width() const { return kChannels * patch_height * patch_width; }
 };
 
+// Of an encoder that reads an image of any shape. A frame has the row and the column of a patch,
+// from 1, and then its values, pixel by pixel.
+struct PatchGrid {
+  int patch_values = 0;
+
+  static constexpr int kPlace = 2;  // numbers before the values
+  int frame_width() const { return kPlace + patch_values; }
+};
+
 // What an encoder of sound hears.
 enum class SoundInput : uint8_t {
   kLogMel,   // spectrograms of windows, all of one length
@@ -39,7 +48,10 @@ struct FrameLimits {
     return num_frames;
   };
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
+  std::optional<PatchGrid> grid = {};
   std::optional<SoundInput> sound = {};
+
+  bool reads_images() const { return image.has_value() || grid.has_value(); }
 };
 
 // The padding id of each side, which has position -1: the row before that of position 0. Positions

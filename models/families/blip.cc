@@ -17,16 +17,10 @@
 namespace tandem {
 namespace {
 
-// The object of that name, which may be missing: all defaults.
-ConfigReader side_of(const ConfigReader& in, const char* key) {
-  static const nlohmann::json kNone = nlohmann::json::object();
-  return in.find(key) != nullptr ? part_of(in, key) : ConfigReader(in.file() + ": " + key, kNone);
-}
-
 struct Sides {
   explicit Sides(const ConfigReader& in)
-      : vision(read_vision(side_of(in, "vision_config"), {384, 1e-5f})),
-        decoder(read_decoder_side(side_of(in, "text_config"), {"blip_text_model"})) {
+      : vision(read_vision(part_or_empty(in, "vision_config"), {384, 1e-5f})),
+        decoder(read_decoder_side(part_or_empty(in, "text_config"), {"blip_text_model"})) {
     encoder = {vision.d_model, vision.layers, vision.heads, vision.ffn_dim, vision.activation};
     decoder.states_width = vision.d_model;  // HuggingFace's class has no other
   }
@@ -42,7 +36,7 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
 
 // The decoder's settings, with the tokens that HuggingFace's generate() of this class passes.
 void change_generation(const ConfigReader& in, nlohmann::json& settings) {
-  const ConfigReader text = side_of(in, "text_config");
+  const ConfigReader text = part_or_empty(in, "text_config");
   settings = generation_of_config(text.raw());
   const auto set = [&](const char* setting, const char* key, int otherwise) {
     const nlohmann::json* value = text.find(key);

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "runtime/media/image/image_file.h"
@@ -28,21 +29,22 @@ struct Defaults {
   Resample resample = Resample::kBilinear;
   Channels mean = kHalf, std = kHalf;
   bool center_crop = false;
-  enum class Page : uint8_t { kNo, kYes, kWithMargin } page = Page::kNo;
+  enum class Kind : uint8_t { kPlain, kPage, kPageWithMargin, kGrid } kind = Kind::kPlain;
 };
-using Page = Defaults::Page;
+using Kind = Defaults::Kind;
 constexpr Defaults kClasses[] = {
     {"ViT", {224, 224}},
     {"DeiT", {256, 256}, Resample::kBicubic, kHalf, kHalf, /*center_crop=*/true},
     {"Blip", {384, 384}, Resample::kBicubic, kClipMean, kClipStd},
-    {"Donut", {2560, 1920}, Resample::kBilinear, kHalf, kHalf, false, Page::kYes},
+    {"Donut", {2560, 1920}, Resample::kBilinear, kHalf, kHalf, false, Kind::kPage},
     {"Nougat",
      {896, 672},
      Resample::kBilinear,
      kImagenetMean,
      kImagenetStd,
      false,
-     Page::kWithMargin}};
+     Kind::kPageWithMargin},
+    {"Pix2Struct", {16, 16}, Resample::kBilinear, kHalf, kHalf, false, Kind::kGrid}};
 constexpr int kDefaultCrop = 224;
 
 const Defaults& defaults_of(const ConfigReader& in) {
@@ -110,7 +112,7 @@ Resample read_filter(const ConfigReader& in, Resample otherwise) {
 }
 
 PageSteps read_page(const ConfigReader& in, const Defaults& defaults) {
-  const bool with_margin = defaults.page == Page::kWithMargin;
+  const bool with_margin = defaults.kind == Kind::kPageWithMargin;
   const Size size = read_size(in, "size", defaults.size, /*width_first=*/!with_margin);
   PageSteps out{size.height, size.width};
   out.crop_margin = with_margin && in.flag("do_crop_margin", true);
@@ -123,11 +125,32 @@ PageSteps read_page(const ConfigReader& in, const Defaults& defaults) {
   return out;
 }
 
+PatchGridSteps read_grid(const ConfigReader& in, const Defaults& defaults) {
+  constexpr int kMostPatches = 1 << 16;
+  if (in.flag("is_vqa", false))
+    in.fail("is_vqa", "is true: a question drawn into the image is not supported");
+  PatchGridSteps out;
+  const Size patch = read_size(in, "patch_size", defaults.size);
+  out.patch_height = patch.height;
+  out.patch_width = patch.width;
+  out.max_patches = size_or(in, "max_patches", kMostPatches, 2048);
+  out.normalize = in.flag("do_normalize", true);
+  // Also of an image so narrow that its only row or column of patches is long.
+  if (out.max_patches * out.patch_values() > kMaxImagePixels)
+    in.fail("max_patches",
+            "makes images of more than " + std::to_string(kMaxImagePixels) + " numbers");
+  return out;
+}
+
 }  // namespace
 
 ImageProcessor::ImageProcessor(const ConfigReader& in) {
   const Defaults& defaults = defaults_of(in);
-  if (defaults.page != Page::kNo) {
+  if (defaults.kind == Kind::kGrid) {
+    grid_ = read_grid(in, defaults);
+    return;
+  }
+  if (defaults.kind != Kind::kPlain) {
     page_ = read_page(in, defaults);
     size_ = Size{page_->height, page_->width};
   } else if (in.flag("do_resize", true)) {
@@ -170,6 +193,30 @@ std::optional<ImageProcessor> ImageProcessor::load(const fs::path& directory) {
 
 std::optional<Size> ImageProcessor::size() const { return crop_ ? crop_ : size_; }
 
+void ImageProcessor::check_for(const FrameLimits& limits, int encoder_positions,
+                               const std::string& file) const {
+  if (limits.grid.has_value() != grid_.has_value())
+    throw invalid_model(file, "is not of the processor that the model has");
+  if (grid_) {
+    if (grid_->patch_values() != limits.grid->patch_values)
+      throw invalid_model(
+          file, "patch_size makes patches of " + std::to_string(grid_->patch_values()) +
+                    " numbers, the model reads " + std::to_string(limits.grid->patch_values));
+    if (grid_->max_patches > encoder_positions)
+      throw invalid_model(file, "max_patches is " + std::to_string(grid_->max_patches) +
+                                    ", the model has rows and columns up to " +
+                                    std::to_string(encoder_positions));
+    return;
+  }
+  if (!size()) return;
+  const auto [height, width] = *size();
+  if (height != limits.image->height || width != limits.image->width)
+    throw invalid_model(file, "makes images of " + std::to_string(width) + " x " +
+                                  std::to_string(height) + " pixels, the model reads " +
+                                  std::to_string(limits.image->width) + " x " +
+                                  std::to_string(limits.image->height));
+}
+
 Image ImageProcessor::cropped(const Image& image) const {
   Image out;
   out.width = crop_->width;
@@ -198,6 +245,18 @@ std::vector<float> ImageProcessor::pixel_values(const Image& image,
     }
     for (size_t i = 0; i < pixels; ++i) out[c * pixels + i] = table[sized.rgb[3 * i + c]];
   }
+  return out;
+}
+
+proto::EncoderFrames ImageProcessor::frames(std::string_view bytes, const std::string& field,
+                                            const FrameLimits& limits) const {
+  if (limits.image) return frames(bytes, field, *limits.image);
+  TANDEM_CHECK(limits.grid && grid_, "a processor of other images");
+  const PatchRows patches = patch_grid_of(decode_image(bytes, field), *grid_);
+  proto::EncoderFrames out;
+  out.set_width(limits.width);
+  out.set_num_frames(static_cast<int32_t>(patches.count));
+  out.mutable_values()->Add(patches.values.begin(), patches.values.end());
   return out;
 }
 

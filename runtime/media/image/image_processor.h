@@ -12,6 +12,7 @@
 #include "models/config/config_reader.h"
 #include "models/config/limits.h"
 #include "runtime/media/image/page_image.h"
+#include "runtime/media/image/patch_grid.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -36,14 +37,21 @@ class ImageProcessor {
   };
   std::optional<Size> size() const;
 
+  // Throws InputError naming the key if the encoder does not read what this makes.
+  void check_for(const FrameLimits& limits, int encoder_positions, const std::string& file) const;
+
   // Of the bytes of a file of an image. Throws InputError (`field`).
   proto::EncoderFrames frames(std::string_view bytes, const std::string& field,
                               const ImagePatches& patches) const;
+  // For any encoder of images.
+  proto::EncoderFrames frames(std::string_view bytes, const std::string& field,
+                              const FrameLimits& limits) const;
 
  private:
   Image cropped(const Image& image) const;
 
-  std::optional<PageSteps> page_;  // in place of a plain resize
+  std::optional<PatchGridSteps> grid_;  // then nothing else counts
+  std::optional<PageSteps> page_;       // in place of a plain resize
   std::optional<Size> size_, crop_;
   Resample resample_ = Resample::kBilinear;
   // As HuggingFace has them: the factor in double, the rest in float.
