@@ -48,8 +48,8 @@ struct FrameLimits {
     return num_frames;
   };
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
-  std::optional<PatchGrid> grid = {};
   std::optional<SoundInput> sound = {};
+  std::optional<PatchGrid> grid = {};
 
   bool reads_images() const { return image.has_value() || grid.has_value(); }
 };
