@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -74,8 +75,8 @@ LayerOptions layer_options(const Config& c, const Config::Stage& stage, int laye
   out.self_attention.names = {"self.query", "self.key", "self.value", "output.dense"};
   const bool several = std::min(stage.height, stage.width) > c.window;
   const int shift = several && layer % 2 == 1 ? c.window / 2 : 0;
-  out.picture_attention = {{stage.height, stage.width, c.window, shift},
-                           "self.relative_position_bias_table"};
+  out.picture_attention = PictureAttentionOptions{{stage.height, stage.width, c.window, shift},
+                                                  "self.relative_position_bias_table"};
   out.feed_forward = {stage.ffn_dim, c.activation};
   out.names.self_attention = "attention";
   out.names.self_norm = "layernorm_before";

@@ -227,8 +227,10 @@ Image resize_by_means(const Image& image, int width, int height, Resample filter
   const int x = factor(image.width, width), y = factor(image.height, height);
   if (filter == Resample::kNearest || (x == 1 && y == 1))
     return resize(image, width, height, filter);
-  return resize_part(reduced(image, x, y), static_cast<double>(image.width) / x,
-                     static_cast<double>(image.height) / y, width, height, filter);
+  // (In Pillow these are floats.)
+  return resize_part(reduced(image, x, y), static_cast<float>(static_cast<double>(image.width) / x),
+                     static_cast<float>(static_cast<double>(image.height) / y), width, height,
+                     filter);
 }
 
 }  // namespace tandem

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(All, ImageModels,
 proto::Prompt prompt_of(const std::string& name, const json& golden) {
   proto::Prompt out;
   out.mutable_encoder()->set_field("prompt");
-  out.mutable_encoder()->set_image(image_of(name, golden["image"]));
+  out.mutable_encoder()->set_image(image_of(name, golden["image"].get<std::string>()));
   auto& ids = *out.mutable_decoder()->mutable_token_ids();
   for (const int id : golden["decoder_prompt_ids"]) ids.add_ids(id);
   return out;
@@ -66,8 +66,9 @@ void expect_goldens(const std::string& name, const EngineConfig& config) {
   const int pad = engine.model_config().pad_token_id;
   std::map<std::string, json> wanted;
   for (const json& golden : load_json(folder(name) / "golden.json")) {
-    wanted[golden["name"]] = golden;
-    engine.add_request(golden["name"], prompt_of(name, golden), read_options(golden["generation"]));
+    const auto id = golden["name"].get<std::string>();
+    wanted[id] = golden;
+    engine.add_request(id, prompt_of(name, golden), read_options(golden["generation"]));
   }
   ASSERT_FALSE(wanted.empty());
   size_t finished = 0;
@@ -135,7 +136,7 @@ TEST_P(ImageModels, PixelsAndStates) {
   for (const json& one : load_json(folder(name) / "golden.json")) {
     const std::string states = one["name"].get<std::string>() + ".encoder_last_hidden_state";
     if (!golden.contains(states)) continue;
-    const std::string bytes = image_of(name, one["image"]);
+    const std::string bytes = image_of(name, one["image"].get<std::string>());
     const auto pixels = golden.find(one["name"].get<std::string>() + ".pixel_values");
     if (pixels != golden.end()) {
       const auto values = processor->pixel_values(decode_image(bytes, "image"));

@@ -13,7 +13,7 @@ namespace {
 using Pixel = std::vector<uint8_t>;
 const Pixel kBlack{0, 0, 0};
 
-Image filled(int width, int height) {
+Image numbered(int width, int height) {
   Image out;
   out.width = width;
   out.height = height;
@@ -22,7 +22,7 @@ Image filled(int width, int height) {
 }
 
 Image plain(int width, int height, uint8_t grey) {
-  Image out = filled(width, height);
+  Image out = numbered(width, height);
   std::fill(out.rgb.begin(), out.rgb.end(), grey);
   return out;
 }
@@ -40,7 +40,7 @@ PageSteps only(int height, int width) {
   return out;
 }
 
-std::string refusal(const Image& page, const PageSteps& steps) {
+std::string refused_page(const Image& page, const PageSteps& steps) {
   try {
     fit_page(page, steps, "image");
   } catch (const InputError& error) {
@@ -53,7 +53,7 @@ std::string refusal(const Image& page, const PageSteps& steps) {
 TEST(PageImage, IsPutInTheMiddle) {
   PageSteps steps = only(6, 9);
   steps.pad = true;
-  const Image page = filled(4, 3), out = fit_page(page, steps, "image");
+  const Image page = numbered(4, 3), out = fit_page(page, steps, "image");
   ASSERT_EQ(out.width, 9);
   ASSERT_EQ(out.height, 6);
   for (int y = 0; y < 6; ++y)
@@ -99,19 +99,19 @@ TEST(PageImage, MarginsGo) {
 TEST(PageImage, LongSidesAreAligned) {
   PageSteps steps = only(5, 3);
   steps.align_long_axis = true;
-  const Image page = filled(5, 3), out = fit_page(page, steps, "image");
+  const Image page = numbered(5, 3), out = fit_page(page, steps, "image");
   EXPECT_EQ(pixel(out, 2, 0), pixel(page, 0, 0));
   EXPECT_EQ(pixel(out, 0, 0), pixel(page, 0, 2));
   EXPECT_EQ(pixel(out, 0, 4), pixel(page, 4, 2));
-  EXPECT_EQ(fit_page(filled(3, 5), steps, "image").rgb, filled(3, 5).rgb);
+  EXPECT_EQ(fit_page(numbered(3, 5), steps, "image").rgb, numbered(3, 5).rgb);
 }
 
 TEST(PageImage, WhatDoesNotFitIsRefused) {
   PageSteps steps = only(6, 9);
-  EXPECT_NE(refusal(filled(4, 3), steps).find("becomes 4 x 3 pixels"), std::string::npos);
+  EXPECT_NE(refused_page(numbered(4, 3), steps).find("becomes 4 x 3 pixels"), std::string::npos);
   steps.pad = true;
-  EXPECT_NE(refusal(filled(10, 3), steps).find("becomes 10 x 3 pixels"), std::string::npos);
-  EXPECT_NE(refusal(filled(1, 60000), {2560, 1920}).find("too narrow"), std::string::npos);
+  EXPECT_NE(refused_page(numbered(10, 3), steps).find("becomes 10 x 3 pixels"), std::string::npos);
+  EXPECT_NE(refused_page(numbered(1, 60000), {2560, 1920}).find("too narrow"), std::string::npos);
 }
 
 // Pillow: Image.resize(size, box filter, reducing_gap=2) of rows of 0, 10, 20, …: blocks of three
