@@ -154,6 +154,42 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
+// The class has a pattern that it takes for a plain string, whatever tokenizer.json says.
+void set_page_stages(const TokenizerRule::StageInput&, nlohmann::json& document) {
+  const auto split = [](const char* text, const char* behavior) {
+    return nlohmann::json{
+        {"type", "Split"}, {"pattern", {{"String", text}}}, {"behavior", behavior}};
+  };
+  const nlohmann::json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  nlohmann::json model = std::move(document["model"]);
+  document["model"] = {{"type", "BPE"},
+                       {"vocab", std::move(model["vocab"])},
+                       {"merges", std::move(model["merges"])}};
+  document["normalizer"] = {{"type", "NFKC"}};
+  document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {split("SPL1T-TH1S-Pl3A5E", "Removed"),
+        {{"type", "Digits"}, {"individual_digits", true}},
+        split(R"([\(\)\[\]\{\}]|([!\"#\$%\&'\*\+,\-\./:;<=>\?\\\^_`\|\~])\1*)", "Isolated"),
+        split("\n", "Isolated"),
+        bytes}}};
+  document["decoder"] = {{"type", "ByteLevel"}};
+}
+
+// Nougat's.
+TokenizerRule page_tokenizer() {
+  TokenizerRule rule{"NougatTokenizer", "nougat"};
+  rule.stages = set_page_stages;
+  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
+                                      {"eos_token", "</s>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"}});
+  rule.single = {"bos_token", "$A", "eos_token"};
+  rule.pair = {"$A", "$B"};
+  return rule;
+}
+
 }  // namespace
 
 ModelFamily vision_encoder_decoder_family() {
@@ -164,7 +200,7 @@ ModelFamily vision_encoder_decoder_family() {
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
           .limits = limits,
-          .tokenizers = {tokenizer()},
+          .tokenizers = {tokenizer(), page_tokenizer()},
           .make = make};
 }
 
