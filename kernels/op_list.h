@@ -13,6 +13,7 @@
   OP(embedding, EmbeddingArgs, rows)                                                             \
   OP(layer_norm, LayerNormArgs, rows)                                                            \
   OP(gated_activation, GatedActivationArgs, rows)                                                \
+  OP(add_rows, AddRowsArgs, rows)                                                                \
   OP(gather_rows, GatherRowsArgs, rows)                                                          \
   OP(scatter_rows, ScatterRowsArgs, rows)                                                        \
   OP(combine_rows, CombineRowsArgs, rows)                                                        \
@@ -25,6 +26,7 @@
   OP(write_kv, WriteKvArgs, kv)                                                                  \
   OP(copy_blocks, CopyBlocksArgs, kv)                                                            \
   OP(ragged_attention, RaggedAttentionArgs, attention)                                           \
+  OP(picture_attention, PictureAttentionArgs, attention)                                         \
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
   OP(merge_attention, MergeAttentionArgs, attention)                                             \
   OP(attention_weights, AttentionWeightsArgs, attention)                                         \

@@ -22,6 +22,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/quantization.h"
 #include "kernels/core/tensor.h"
+#include "kernels/picture_windows.h"
 
 namespace tandem {
 
@@ -139,7 +140,7 @@ void linear_best(Context& ctx, const LinearBestArgs& args);
 // beside positions in f32. Ids outside [first_id, first_id + tokens.dim(0)) give zero: another rank
 // holds that shard of the vocabulary.
 struct EmbeddingArgs {
-  Tensor ids;           // [T] i32
+  Tensor ids;           // [T] i32; or [T, 1] f32: whole numbers
   Tensor position_ids;  // [T] i32
   Tensor tokens;        // [V, d]
   Tensor positions;     // [P, d], or empty
@@ -178,6 +179,12 @@ struct GatedActivationArgs {
   Tensor out;  // [T, d]
 };
 void gated_activation(Context& ctx, const GatedActivationArgs& args);
+
+// out = x + y; `out` may be x or y.
+struct AddRowsArgs {
+  Tensor x, y, out;  // [T, d]
+};
+void add_rows(Context& ctx, const AddRowsArgs& args);
 
 // out[i] = x[rows[i]]; of activations, or of f32.
 struct GatherRowsArgs {
@@ -355,6 +362,23 @@ struct RaggedAttentionArgs {
   SideKeys side = {};
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
+
+// AttentionType ENCODER within windows: every token attends to all tokens of its window, those that
+// fill it up as well. To the scaled score of points (y, x) and (y', x') is added
+// bias[h][(y - y' + window - 1) (2 window - 1) + x - x' + window - 1], and -100 if the edge of the
+// picture is between them.
+struct PictureAttentionArgs {
+  Tensor q, k, v;  // [pictures * height * width, num_heads * head_dim]
+  PictureWindows windows;
+  int num_heads;
+  int head_dim;
+  float scale;
+  Tensor bias;  // [num_heads, (2 window - 1)^2] f32
+  Tensor out;   // as q
+  // [1, num_heads * head_dim]: key and value of tokens that fill up; empty if there are none.
+  Tensor pad_k = {}, pad_v = {};
+};
+void picture_attention(Context& ctx, const PictureAttentionArgs& args);
 
 // AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages. The pages hold this
 // step's keys and values already, or get them by `write`. In a sequence with q queries and n keys,

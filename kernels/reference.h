@@ -23,6 +23,7 @@ void rotary_angles(const ops::RotaryAnglesArgs& args);
 void rotary(const ops::RotaryArgs& args);
 void write_kv(const ops::WriteKvArgs& args);
 void ragged_attention(const ops::RaggedAttentionArgs& args);
+void picture_attention(const ops::PictureAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);
 void combine_rows(const ops::CombineRowsArgs& args);
 void sum_ranges(const ops::SumRangesArgs& args);

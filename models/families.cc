@@ -16,6 +16,7 @@ namespace tandem {
   FAMILY(bigbird_pegasus)        \
   FAMILY(blenderbot)             \
   FAMILY(blenderbot_small)       \
+  FAMILY(blip)                   \
   FAMILY(encoder_decoder)        \
   FAMILY(fsmt)                   \
   FAMILY(led)                    \
@@ -29,6 +30,7 @@ namespace tandem {
   FAMILY(nllb_moe)               \
   FAMILY(pegasus)                \
   FAMILY(pegasus_x)              \
+  FAMILY(pix2struct)             \
   FAMILY(plbart)                 \
   FAMILY(switch_transformers)    \
   FAMILY(t5)                     \

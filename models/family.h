@@ -42,6 +42,8 @@ struct ModelFamily {
   // common keys, none of which is needed.
   void (*read_config)(const ConfigReader& in, ModelConfig& out) =
       [](const ConfigReader& in, ModelConfig& out) { read_encoder_decoder(in, {}, out); };
+  // Changes the generation settings of a class that does not go by its files' alone.
+  void (*change_generation)(const ConfigReader& in, nlohmann::json& settings) = nullptr;
   ModelLimits (*limits)(const ModelConfig& config) = encoder_decoder_limits;
   TaskSet (*tasks)(const ModelConfig& config) = tasks_of_class;
   int default_labels = 2;  // of a class that classifies, if config.json does not say

@@ -1,4 +1,6 @@
 // Attention over pages and over ragged sequences, the merging of two: checks, dispatch.
+#include <algorithm>
+
 #include "kernels/check/check_args.h"
 #include "kernels/check/check_write.h"
 #include "kernels/kv_pages.h"
@@ -152,6 +154,26 @@ void ragged_attention(Context& ctx, const RaggedAttentionArgs& args) {
   if (!args.kv_ranges.empty()) check_kv_ranges(ctx, args, args.indptr.dim(0) - 1);
   if (!args.side.ranges.empty() && size > 0) check_side(ctx, args, kv_heads);
   if (rows > 0 && size > 0) ops_of(ctx).ragged_attention(ctx, args);
+}
+
+void picture_attention(Context& ctx, const PictureAttentionArgs& args) {
+  const PictureWindows& w = args.windows;
+  TANDEM_CHECK_GE(std::min({w.height, w.width, w.window, args.head_dim}), 1);
+  TANDEM_CHECK_LE(w.window, PictureWindows::kMostWindow);
+  TANDEM_CHECK(w.shift >= 0 && w.shift < w.window, "a shift over a window");
+  TANDEM_CHECK_GE(args.num_heads, 0);
+  TANDEM_CHECK_EQ(args.q.rank(), 2);
+  const int64_t rows = args.q.dim(0), size = int64_t{args.num_heads} * args.head_dim;
+  TANDEM_CHECK_EQ(rows % (int64_t{w.height} * w.width), 0);
+  for (const Tensor* t : {&args.q, &args.k, &args.v, &args.out})
+    check_activations(ctx, *t, rows, size);
+  TANDEM_CHECK_EQ(args.pad_k.empty(), !w.is_filled_up() || size == 0);
+  if (!args.pad_k.empty())
+    for (const Tensor* t : {&args.pad_k, &args.pad_v}) check_activations(ctx, *t, 1, size);
+  if (rows == 0 || size == 0) return;
+  const int64_t distances = 2 * w.window - 1;
+  check_matrix_there(ctx, args.bias, args.num_heads, distances * distances);
+  ops_of(ctx).picture_attention(ctx, args);
 }
 
 void merge_attention(Context& ctx, const MergeAttentionArgs& args) {

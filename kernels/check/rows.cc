@@ -45,11 +45,15 @@ void check_listed_rows(const Context& ctx, const Tensor& listed, const Tensor& r
 }  // namespace
 
 void embedding(Context& ctx, const EmbeddingArgs& args) {
-  TANDEM_CHECK_EQ(args.ids.rank(), 1);
+  const bool whole_numbers = args.ids.dtype() == DType::kF32;
+  TANDEM_CHECK_EQ(args.ids.rank(), whole_numbers ? 2 : 1);
   const int64_t rows = args.ids.dim(0);
   TANDEM_CHECK_EQ(args.tokens.rank(), 2);
   const int64_t size = args.tokens.dim(1);
-  check_vector(args.ids, rows, DType::kI32);
+  if (whole_numbers)
+    check_matrix_there(ctx, args.ids, rows, 1);
+  else
+    check_vector(args.ids, rows, DType::kI32);
   if (args.tokens.dtype() != ctx.activations()) check_table_type(args.tokens);
   check_activations(ctx, args.out, rows, size);
   if (!args.positions.empty()) {
@@ -78,6 +82,13 @@ void gated_activation(Context& ctx, const GatedActivationArgs& args) {
   const int64_t rows = args.gate.dim(0), size = args.gate.dim(1);
   for (const Tensor* t : {&args.gate, &args.up, &args.out}) check_activations(ctx, *t, rows, size);
   if (rows > 0 && size > 0) ops_of(ctx).gated_activation(ctx, args);
+}
+
+void add_rows(Context& ctx, const AddRowsArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  for (const Tensor* t : {&args.x, &args.y, &args.out})
+    check_activations(ctx, *t, args.x.dim(0), args.x.dim(1));
+  if (args.x.size() > 0) ops_of(ctx).add_rows(ctx, args);
 }
 
 void gather_rows(Context& ctx, const GatherRowsArgs& args) {

@@ -28,15 +28,21 @@ void add_row(const Tensor& table, int64_t row, float* out) {
   for (int64_t i = 0; i < size; ++i) out[i] += bf16_to_float(from[i]);
 }
 
+// -1: none that a table has.
+int64_t id_at(const Tensor& ids, int64_t t) {
+  if (ids.dtype() == DType::kI32) return ids.data<int32_t>()[t];
+  const float id = ids.row<float>(t)[0];
+  return id >= 0.0f && id < 0x1p31f ? static_cast<int64_t>(id) : -1;
+}
+
 }  // namespace
 
 void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
   const int64_t size = args.tokens.dim(1);
-  const int32_t* ids = args.ids.data<int32_t>();
   const IsaKernels& isa = isa_kernels();
   for_rows(ctx, args.ids.dim(0), size * 12, [&](int64_t t) {
     float* out = args.out.row<float>(t);
-    const int64_t id = int64_t{ids[t]} - args.first_id;
+    const int64_t id = id_at(args.ids, t) - args.first_id;
     if (id >= 0 && id < args.tokens.dim(0)) {
       load_row(args.tokens, id, out);
       if (args.scale != 1.0f)
@@ -82,6 +88,15 @@ void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
     if (out != gate) std::memcpy(out, gate, static_cast<size_t>(size) * sizeof(float));
     isa.activate(args.activation, out, size);
     isa.multiply(out, up, size);
+  });
+}
+
+void add_rows(Context& ctx, const ops::AddRowsArgs& args) {
+  const int64_t size = args.x.dim(1);
+  for_rows(ctx, args.x.dim(0), size * 12, [&](int64_t t) {
+    const float *x = args.x.row<float>(t), *y = args.y.row<float>(t);
+    float* out = args.out.row<float>(t);
+    for (int64_t i = 0; i < size; ++i) out[i] = x[i] + y[i];
   });
 }
 

@@ -12,6 +12,8 @@ constexpr int kThreads = 128;
 
 struct EmbeddingParams {
   const int32_t *ids, *position_ids;
+  const float* whole_numbers;  // in place of ids; or null
+  int64_t whole_numbers_stride;
   const void *tokens, *positions;  // positions may be null
   int64_t token_rows, token_stride, position_stride;
   int64_t size, out_stride;
@@ -21,6 +23,13 @@ struct EmbeddingParams {
   float eps;
   bool aligned;  // all of them, as in layer_norm_kernel
 };
+
+// -1: none that a table has.
+__device__ __forceinline__ int64_t id_at(const EmbeddingParams& p, int64_t row) {
+  if (p.whole_numbers == nullptr) return p.ids[row];
+  const float id = p.whole_numbers[row * p.whole_numbers_stride];
+  return id >= 0.0f && id < 0x1p31f ? static_cast<int64_t>(id) : -1;
+}
 
 // Elements of a row that a thread takes at a time: 16 bytes of 16-bit types.
 constexpr int kPiece = 8;
@@ -106,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, 
   float* sums = reinterpret_cast<float*>(shared);
   float total = 0.0f;
   const int64_t row = blockIdx.x;
-  const int64_t id = int64_t{p.ids[row]} - p.first_id;
+  const int64_t id = id_at(p, row) - p.first_id;
   const bool known = id >= 0 && id < p.token_rows;
   const auto* token = static_cast<const Tokens*>(p.tokens) + (known ? id * p.token_stride : 0);
   const auto* position = static_cast<const Positions*>(p.positions);
@@ -235,7 +244,12 @@ void map_rows(Context& ctx, F f, const Tensor& x) {
 
 void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
   EmbeddingParams p{};
-  p.ids = args.ids.data<int32_t>();
+  if (args.ids.dtype() == DType::kF32) {
+    p.whole_numbers = args.ids.data<float>();
+    p.whole_numbers_stride = args.ids.row_stride();
+  } else {
+    p.ids = args.ids.data<int32_t>();
+  }
   p.tokens = args.tokens.raw();
   p.token_rows = args.tokens.dim(0);
   p.token_stride = args.tokens.row_stride();

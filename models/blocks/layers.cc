@@ -82,6 +82,8 @@ EncoderLayer::Attention EncoderLayer::make_attention(const Weights& layer, const
   if (o.block_attention)
     return BlockAttention(w, b, o.d_model, o.self_attention, *o.block_attention,
                           Norm(layer / o.block_attention->norm, b, o.d_model, o.eps, o.norm_kind));
+  if (o.picture_attention)
+    return PictureAttention(w, b, o.d_model, o.self_attention, *o.picture_attention);
   return EncoderAttention(w, b, o.d_model, o.self_attention);
 }
 

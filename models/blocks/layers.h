@@ -10,6 +10,7 @@
 #include "models/blocks/experts.h"
 #include "models/blocks/feed_forward.h"
 #include "models/blocks/global_attention.h"
+#include "models/blocks/picture_attention.h"
 #include "models/blocks/sparse_attention.h"
 #include "models/blocks/summary_attention.h"
 #include "parallel/layers/layers.h"
@@ -59,6 +60,7 @@ struct LayerOptions {
   bool merged_attention = false;  // of decoders: one softmax, of self_attention's projections
   // Of encoders, instead of attention to all or a window.
   std::optional<GlobalAttentionOptions> global_attention = {};
+  std::optional<PictureAttentionOptions> picture_attention = {};
   std::optional<SummaryAttentionOptions> summary_attention = {};
   std::optional<BlockAttentionOptions> block_attention = {};
   std::optional<SparseBlocks> sparse_attention = {};
@@ -95,7 +97,7 @@ class EncoderLayer {
 
  private:
   using Attention = std::variant<EncoderAttention, GlobalAttention, SummaryAttention,
-                                 BlockAttention, SparseAttention>;
+                                 BlockAttention, SparseAttention, PictureAttention>;
   static Attention make_attention(const Weights& layer, const Build& b, const LayerOptions& o);
   // With many rows a device's product gains nothing by computing their norm.
   void make_on_device(NormedRows& x) const {

@@ -34,20 +34,37 @@ RowParallelLinear make_projection(const Weights& w, const Build& b, int64_t d_mo
 
 }  // namespace
 
-PatchEmbeddings::PatchEmbeddings(const Weights& w, const Build& b, int64_t d_model,
-                                 const ImagePatches& patches,
-                                 std::initializer_list<const char*> tokens)
+PatchProjection::PatchProjection(const Weights& w, const Build& b, int64_t d_model,
+                                 const ImagePatches& patches)
     : build_(b),
-      num_tokens_(static_cast<int64_t>(tokens.size())),
-      num_patches_(patches.count()),
       part_(shard_range(patches.frame_width(), b.comm.rank(), b.comm.size())),
-      projection_(
-          make_projection(w / "patch_embeddings" / "projection", b, d_model, patches, part_)) {
+      linear_(make_projection(w, b, d_model, patches, part_)) {}
+
+PatchProjection::PatchProjection(const Weights& w, const Build& b, int64_t d_model, int64_t values)
+    : build_(b),
+      part_(shard_range(values, b.comm.rank(), b.comm.size())),
+      linear_(w, b, values, d_model, part_) {}
+
+// This rank's values, of the activations' type.
+Tensor PatchProjection::part_of(const Tensor& frames) const {
+  const Tensor part = frames.columns(part_.begin, part_.end);
+  if (part.dtype() == build_.ctx.activations()) return part;
+  const Tensor out = build_.ctx.make({part.dim(0), part.dim(1)}),
+               starts = sent_indices(build_, {0, static_cast<int32_t>(part.dim(0))});
+  ops::conv_windows(build_.ctx, {part, starts, starts, 1, 1, 0, out});
+  return out;
+}
+
+PatchEmbeddings::PatchEmbeddings(const Weights& w, const Build& b, int64_t d_model,
+                                 const ImagePatches& patches, const Names& names)
+    : build_(b),
+      num_tokens_(static_cast<int64_t>(names.tokens.size())),
+      num_patches_(patches.count()),
+      projection_(w / names.projection, b, d_model, patches) {
   const int64_t count = num_tokens_ + num_patches_;
-  positions_ =
-      to_float(w.get("position_embeddings", {1, count, d_model})).reshape({count, d_model});
+  positions_ = to_float(w.get(names.positions, {1, count, d_model})).reshape({count, d_model});
   int64_t row = 0;
-  for (const char* name : tokens) {
+  for (const char* name : names.tokens) {
     const Tensor token = to_float(w.get(name, {1, 1, d_model}));
     float* to = positions_.row<float>(row++);
     for (int64_t i = 0; i < d_model; ++i) to[i] += token.data<float>()[i];
@@ -59,31 +76,22 @@ Tensor PatchEmbeddings::forward(const Tensor& frames, const Tensor& positions) c
   const int64_t rows = positions.dim(0), length = num_tokens_ + num_patches_;
   TANDEM_CHECK_EQ(rows % length, 0);
   TANDEM_CHECK_EQ(rows / length * num_patches_, frames.dim(0));
-  const Tensor patches = projection_.forward(part_of(frames));
+  const Tensor patches = projection_.forward(frames);
   std::vector<int32_t> patch_of;
   int32_t next = 0;
   for (int64_t i = 0; i < rows; ++i) patch_of.push_back(i % length < num_tokens_ ? -1 : next++);
   const Tensor out = build_.ctx.make({rows, patches.dim(1)});
-  ops::embedding(build_.ctx, {sent(patch_of), positions, patches, positions_, 1.0f, 0, 0, out});
+  ops::embedding(build_.ctx,
+                 {sent_indices(build_, patch_of), positions, patches, positions_, 1.0f, 0, 0, out});
   return out;
 }
 
-// This rank's values, of the activations' type.
-Tensor PatchEmbeddings::part_of(const Tensor& frames) const {
-  const Tensor part = frames.columns(part_.begin, part_.end);
-  if (part.dtype() == build_.ctx.activations()) return part;
-  const Tensor out = build_.ctx.make({part.dim(0), part.dim(1)}),
-               starts = sent({0, static_cast<int32_t>(part.dim(0))});
-  ops::conv_windows(build_.ctx, {part, starts, starts, 1, 1, 0, out});
-  return out;
-}
-
-Tensor PatchEmbeddings::sent(const std::vector<int32_t>& values) const {
-  const Tensor out = build_.ctx.make({std::ssize(values)}, DType::kI32);
-  if (build_.ctx.on_cpu())
+Tensor sent_indices(const Build& b, const std::vector<int32_t>& values) {
+  const Tensor out = b.ctx.make({std::ssize(values)}, DType::kI32);
+  if (b.ctx.on_cpu())
     std::copy(values.begin(), values.end(), out.data<int32_t>());
   else
-    build_.ctx.backend().copy_in(Tensor::borrow(values), out);
+    b.ctx.backend().copy_in(Tensor::borrow(values), out);
   return out;
 }
 

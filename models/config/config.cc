@@ -75,6 +75,8 @@ class Loader {
     const fs::path generation_file = find_generation_config(config_.directory);
     generation_file_ = generation_file.string();
     attempt([&] { config_.generation = load_generation_config(generation_file, raw_); });
+    if (family != nullptr && family->change_generation != nullptr)
+      family->change_generation(in_, config_.generation);
     attempt([&] { read_special_tokens(family ? family->special_tokens : SpecialTokens()); });
   }
 

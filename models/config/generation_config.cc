@@ -45,7 +45,17 @@ void add_settings(const json& from, json& to) {
   }
 }
 
-json from_model_config(const json& config) {
+}  // namespace
+
+fs::path find_generation_config(const fs::path& directory) {
+  const fs::path file = directory / "generation_config.json";
+  std::error_code error;
+  // A dangling link counts as there, so that opening it reports it.
+  const bool there = fs::symlink_status(file, error).type() != fs::file_type::not_found;
+  return there ? file : directory / "config.json";
+}
+
+json generation_of_config(const json& config) {
   json out = json::object();
   add_settings(config, out);
   // The name of the setting before transformers 4.
@@ -66,18 +76,8 @@ json from_model_config(const json& config) {
   return out;
 }
 
-}  // namespace
-
-fs::path find_generation_config(const fs::path& directory) {
-  const fs::path file = directory / "generation_config.json";
-  std::error_code error;
-  // A dangling link counts as there, so that opening it reports it.
-  const bool there = fs::symlink_status(file, error).type() != fs::file_type::not_found;
-  return there ? file : directory / "config.json";
-}
-
 json load_generation_config(const fs::path& file, const json& config) {
-  if (file.filename() == "config.json") return from_model_config(config);
+  if (file.filename() == "config.json") return generation_of_config(config);
   const json settings = load_python_json(file);
   if (!settings.is_object()) throw invalid_model(file.string(), "is not a JSON object");
   json out = json::object();

@@ -15,4 +15,7 @@ std::filesystem::path find_generation_config(const std::filesystem::path& direct
 nlohmann::json load_generation_config(const std::filesystem::path& file,
                                       const nlohmann::json& config);
 
+// The generation settings of a model's configuration, an object as config.json is.
+nlohmann::json generation_of_config(const nlohmann::json& config);
+
 }  // namespace tandem

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "kernels/core/types.h"
@@ -10,16 +11,27 @@
 namespace tandem {
 
 // Of an encoder whose frames are the patches of an image, row by row. A frame is a patch's values,
-// channel by channel. Incomplete patches at the right and below are not read.
+// channel by channel. Incomplete patches at the right and below are not read, or filled up by
+// zeros.
 struct ImagePatches {
   static constexpr int kChannels = 3;
   int height = 0, width = 0;  // of the image, which has no other size
   int patch_height = 0, patch_width = 0;
+  bool filled_up = false;
 
-  int rows() const { return height / patch_height; }
-  int columns() const { return width / patch_width; }
+  int rows() const { return (height + (filled_up ? patch_height - 1 : 0)) / patch_height; }
+  int columns() const { return (width + (filled_up ? patch_width - 1 : 0)) / patch_width; }
   int64_t count() const { return int64_t{rows()} * columns(); }
   int frame_width() const { return kChannels * patch_height * patch_width; }
+};
+
+// Of an encoder that reads an image of any shape. A frame has the row and the column of a patch,
+// from 1, and then its values, pixel by pixel.
+struct PatchGrid {
+  int patch_values = 0;
+
+  static constexpr int kPlace = 2;  // numbers before the values
+  int frame_width() const { return kPlace + patch_values; }
 };
 
 // What an encoder of sound hears.
@@ -32,9 +44,14 @@ enum class SoundInput : uint8_t {
 struct FrameLimits {
   int width = 0;  // numbers of a frame
   // Encoder positions for that many frames (at least 1); not falling. 0: too few frames.
-  int64_t (*length_of)(int64_t num_frames) = [](int64_t num_frames) { return num_frames; };
+  std::function<int64_t(int64_t num_frames)> length_of = [](int64_t num_frames) {
+    return num_frames;
+  };
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
   std::optional<SoundInput> sound = {};
+  std::optional<PatchGrid> grid = {};
+
+  bool reads_images() const { return image.has_value() || grid.has_value(); }
 };
 
 // The padding id of each side, which has position -1: the row before that of position 0. Positions

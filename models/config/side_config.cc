@@ -71,6 +71,11 @@ ConfigReader part_of(const ConfigReader& in, const char* key) {
   return ConfigReader(in.file() + ": " + key, *part);
 }
 
+ConfigReader part_or_empty(const ConfigReader& in, const char* key) {
+  static const json kEmpty = json::object();
+  return in.find(key) != nullptr ? part_of(in, key) : ConfigReader(in.file() + ": " + key, kEmpty);
+}
+
 SideConfig read_side(const ConfigReader& in, const SideDefaults& d) {
   constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount,
                 kRows = ConfigReader::kMaxRows;

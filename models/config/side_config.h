@@ -37,6 +37,8 @@ struct SideConfig {
 
 // The object `key`. Throws InputError where there is none.
 ConfigReader part_of(const ConfigReader& in, const char* key);
+// The same, but an empty object where there is none.
+ConfigReader part_or_empty(const ConfigReader& in, const char* key);
 // Throws InputError naming the key.
 SideConfig read_side(const ConfigReader& in, const SideDefaults& defaults);
 

@@ -24,7 +24,19 @@ std::pair<int, int> read_rectangle(const ConfigReader& in, const char* key, int 
 
 }  // namespace
 
-VisionConfig read_vision(const ConfigReader& in) {
+ImagePatches read_patches(const ConfigReader& in, int image_size, int patch_size) {
+  constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
+  if (size_or(in, "num_channels", kCount, 3) != ImagePatches::kChannels)
+    in.fail("num_channels", "is not 3, which is all that is read");
+  ImagePatches p;
+  std::tie(p.height, p.width) = read_rectangle(in, "image_size", image_size);
+  std::tie(p.patch_height, p.patch_width) = read_rectangle(in, "patch_size", patch_size);
+  if (p.count() < 1) in.fail("patch_size", "is larger than image_size");
+  if (p.frame_width() > kWidth) in.fail("patch_size", "is too large");
+  return p;
+}
+
+VisionConfig read_vision(const ConfigReader& in, const VisionDefaults& defaults) {
   constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
   VisionConfig out;
   out.d_model = size_or(in, "hidden_size", kWidth, 768);
@@ -37,14 +49,8 @@ VisionConfig read_vision(const ConfigReader& in) {
                                        std::to_string(out.d_model) + ")");
   out.activation = in.activation("hidden_act", "gelu");
   out.qkv_bias = in.flag("qkv_bias", true);
-  out.eps = in.positive("layer_norm_eps", 1e-12f);
-  if (size_or(in, "num_channels", kCount, 3) != ImagePatches::kChannels)
-    in.fail("num_channels", "is not 3, which is all that is read");
-  ImagePatches& p = out.patches;
-  std::tie(p.height, p.width) = read_rectangle(in, "image_size", 224);
-  std::tie(p.patch_height, p.patch_width) = read_rectangle(in, "patch_size", 16);
-  if (p.count() < 1) in.fail("patch_size", "is larger than image_size");
-  if (p.frame_width() > kWidth) in.fail("patch_size", "is too large");
+  out.eps = in.positive("layer_norm_eps", defaults.eps);
+  out.patches = read_patches(in, defaults.image_size, 16);
   return out;
 }
 

@@ -15,7 +15,15 @@ struct VisionConfig {
   float eps = 0;
 };
 
+// Of the keys image_size and patch_size, each a number or [height, width]. Throws InputError naming
+// the key, also for images of other than three channels.
+ImagePatches read_patches(const ConfigReader& in, int image_size, int patch_size);
+// HuggingFace's defaults for missing keys, ViT's by default.
+struct VisionDefaults {
+  int image_size = 224;
+  float eps = 1e-12f;
+};
 // Throws InputError naming the key.
-VisionConfig read_vision(const ConfigReader& in);
+VisionConfig read_vision(const ConfigReader& in, const VisionDefaults& defaults = {});
 
 }  // namespace tandem

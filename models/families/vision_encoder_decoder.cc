@@ -1,6 +1,8 @@
-// VisionEncoderDecoder (HuggingFace VisionEncoderDecoderModel), as TrOCR (Li et al. 2021) and
-// captioners have it: a ViT or DeiT encoder, which reads the patches of an image, and a decoder of
-// text. Sides of sizes of their own.
+// VisionEncoderDecoder (HuggingFace VisionEncoderDecoderModel), as TrOCR (Li et al. 2021),
+// captioners, Donut (Kim et al. 2021) and Nougat (Blecher et al. 2023) have it: an encoder that
+// reads the patches of an image (ViT, DeiT or Swin), and a decoder of text. Sides of sizes of their
+// own.
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,18 +13,30 @@
 #include "models/config/vision_config.h"
 #include "models/family.h"
 #include "models/sides/composite_model.h"
+#include "models/sides/picture_encoder.h"
 
 namespace tandem {
 namespace {
 
 struct Encoder : SideSizes {
   VisionConfig vision;
-  bool distilled = false;  // DeiT's second token
+  bool distilled = false;                           // DeiT's second token
+  std::optional<PictureEncoderConfig> stages = {};  // in place of `vision`
+
+  const ImagePatches& patches() const { return stages ? stages->patches : vision.patches; }
 };
 
 Encoder read_encoder(const ConfigReader& in) {
   Encoder out;
-  out.distilled = side_type(in, {"vit", "deit"}) == "deit";
+  const std::string type = side_type(in, {"vit", "deit", "donut-swin"});
+  if (type == "donut-swin") {
+    out.stages = read_picture_encoder(in);
+    const PictureEncoderConfig::Stage& last = out.stages->stages.back();
+    static_cast<SideSizes&>(out) = {last.d_model, static_cast<int>(out.stages->layers()),
+                                    last.heads, last.ffn_dim, out.stages->activation};
+    return out;
+  }
+  out.distilled = type == "deit";
   out.vision = read_vision(in);
   const VisionConfig& v = out.vision;
   static_cast<SideSizes&>(out) = {v.d_model, v.layers, v.heads, v.ffn_dim, v.activation};
@@ -33,8 +47,8 @@ Encoder read_encoder(const ConfigReader& in) {
 struct Sides {
   explicit Sides(const ConfigReader& in)
       : encoder(read_encoder(part_of(in, "encoder"))),
-        decoder(read_decoder_side(part_of(in, "decoder"), {"bert", "camembert", "gpt2", "roberta",
-                                                           "trocr", "xlm-roberta"})) {
+        decoder(read_decoder_side(part_of(in, "decoder"), {"bert", "camembert", "gpt2", "mbart",
+                                                           "roberta", "trocr", "xlm-roberta"})) {
     check_sides(part_of(in, "decoder"), encoder, decoder);
   }
   Encoder encoder;
@@ -46,20 +60,33 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   read_sizes(sides.encoder, sides.decoder, c);
 }
 
+std::function<int64_t(int64_t)> length_rule(const Encoder& encoder) {
+  if (encoder.stages)
+    return [whole = encoder.patches().count(), points = encoder.stages->stages.back().points()](
+               int64_t n) { return n < whole ? 0 : points; };
+  return [tokens = encoder.distilled ? 2 : 1](int64_t n) { return n + tokens; };
+}
+
 ModelLimits limits(const ModelConfig& c) {
   const auto [encoder, decoder] = Sides(c.reader());
-  const ImagePatches& patches = encoder.vision.patches;
+  const ImagePatches& patches = encoder.patches();
   ModelLimits out = limits_of_sides(encoder, decoder);
-  out.frames = FrameLimits{patches.frame_width(), [](int64_t n) { return n + 1; }, patches};
-  if (encoder.distilled) out.frames->length_of = [](int64_t n) { return n + 2; };
+  out.frames = FrameLimits{patches.frame_width(), length_rule(encoder), patches};
   out.encoder_positions = static_cast<int>(out.frames->length_of(patches.count()));
-  out.scratch_values_per_token += patches.frame_width();
+  if (encoder.stages)
+    out.scratch_values_per_token += encoder.stages->scratch_values();
+  else
+    out.scratch_values_per_token += patches.frame_width();
   return out;
 }
 
 // Of files of transformers 5, and of those before.
 SideOptions encoder_options(const Encoder& e, const Weights& w) {
   SideOptions out = options_of(e, NormPlace::kPre, e.vision.eps);
+  if (e.stages) {
+    out.num_layers = 0;  // PictureEncoder's are before them
+    return out;
+  }
   const bool old = !(w / "layers" / 0 / "layernorm_before").find("weight", {e.d_model});
   AttentionOptions& attention = out.layer.self_attention;
   // The last one always has one.
@@ -87,18 +114,24 @@ class VisionModel final : public CompositeModel {
       : CompositeModel(c, b, root, sides.encoder, encoder_options(sides.encoder, root / "encoder"),
                        {}, sides.decoder) {
     if (!b.encoder_layers.has_first()) return;
-    using Names = std::initializer_list<const char*>;
-    patches_.emplace(
-        root / "encoder" / "embeddings", b, c.d_model, sides.encoder.vision.patches,
-        sides.encoder.distilled ? Names{"cls_token", "distillation_token"} : Names{"cls_token"});
+    if (sides.encoder.stages) {
+      stages_.emplace(root / "encoder", b.of_many_rows(), *sides.encoder.stages);
+      return;
+    }
+    patches_.emplace(root / "encoder" / "embeddings", b, c.d_model, sides.encoder.vision.patches,
+                     PatchEmbeddings::Names{sides.encoder.distilled
+                                                ? std::vector{"cls_token", "distillation_token"}
+                                                : std::vector{"cls_token"}});
   }
 
  protected:
   Tensor embed_source(const StepTensors& in) override {
+    if (stages_) return stages_->forward(in);
     return patches_->forward(in.encoder_frames, in.encoder_positions);
   }
 
  private:
+  std::optional<PictureEncoder> stages_;
   std::optional<PatchEmbeddings> patches_;
 };
 
@@ -121,6 +154,42 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
+// The class has a pattern that it takes for a plain string, whatever tokenizer.json says.
+void set_page_stages(const TokenizerRule::StageInput&, nlohmann::json& document) {
+  const auto split = [](const char* text, const char* behavior) {
+    return nlohmann::json{
+        {"type", "Split"}, {"pattern", {{"String", text}}}, {"behavior", behavior}};
+  };
+  const nlohmann::json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  nlohmann::json model = std::move(document["model"]);
+  document["model"] = {{"type", "BPE"},
+                       {"vocab", std::move(model["vocab"])},
+                       {"merges", std::move(model["merges"])}};
+  document["normalizer"] = {{"type", "NFKC"}};
+  document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {split("SPL1T-TH1S-Pl3A5E", "Removed"),
+        {{"type", "Digits"}, {"individual_digits", true}},
+        split(R"([\(\)\[\]\{\}]|([!\"#\$%\&'\*\+,\-\./:;<=>\?\\\^_`\|\~])\1*)", "Isolated"),
+        split("\n", "Isolated"),
+        bytes}}};
+  document["decoder"] = {{"type", "ByteLevel"}};
+}
+
+// Nougat's.
+TokenizerRule page_tokenizer() {
+  TokenizerRule rule{"NougatTokenizer", "nougat"};
+  rule.stages = set_page_stages;
+  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
+                                      {"eos_token", "</s>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"}});
+  rule.single = {"bos_token", "$A", "eos_token"};
+  rule.pair = {"$A", "$B"};
+  return rule;
+}
+
 }  // namespace
 
 ModelFamily vision_encoder_decoder_family() {
@@ -131,7 +200,7 @@ ModelFamily vision_encoder_decoder_family() {
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
           .limits = limits,
-          .tokenizers = {tokenizer()},
+          .tokenizers = {tokenizer(), page_tokenizer()},
           .make = make};
 }
 

@@ -1,6 +1,7 @@
 // BERT (Devlin et al. 2018), and RoBERTa (Liu et al. 2019), whose positions begin behind the
 // padding id and do not count it: post-norm layers, learned positions, token types, of which only
-// the first is used. As a decoder a transform stands before the output embedding.
+// the first is used. As a decoder a transform stands before the output embedding. BLIP's decoder
+// (Li et al. 2022) is BERT without token types.
 #include <utility>
 
 #include "models/sides/sides.h"
@@ -11,18 +12,24 @@ namespace {
 struct Bert : SideSizes {
   int vocab_size = 0, position_rows = 0, token_types = 0;
   int first_position = 0;  // the row of position 0
+  int states_width = 0;    // DecoderSide
   float eps = 0;
   bool tied = true;
 };
 
-Bert read(const ConfigReader& in) {
+// HuggingFace's, of missing keys.
+struct Defaults {
+  int vocab_size = 30522, heads = 12;
+};
+
+Bert read(const ConfigReader& in, const Defaults& defaults = {}) {
   constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
                 kCount = ConfigReader::kMaxCount;
   Bert out;
-  out.vocab_size = size_or(in, "vocab_size", kRows, 30522);
+  out.vocab_size = size_or(in, "vocab_size", kRows, defaults.vocab_size);
   out.d_model = size_or(in, "hidden_size", kWidth, 768);
   out.layers = size_or(in, "num_hidden_layers", kCount, 12);
-  out.heads = size_or(in, "num_attention_heads", kCount, 12);
+  out.heads = size_or(in, "num_attention_heads", kCount, defaults.heads);
   out.ffn_dim = size_or(in, "intermediate_size", kWidth, 3072);
   out.activation = in.activation("hidden_act", "gelu");
   out.position_rows = size_or(in, "max_position_embeddings", kRows, 512);
@@ -72,10 +79,12 @@ Embeddings embeddings_of(const Bert& c, const HostTensor& tokens, const Weights&
   const Tensor rows =
       to_float((w / "position_embeddings").get("weight", {c.position_rows, c.d_model}))
           .reshape({c.position_rows, c.d_model});
-  const Tensor type = to_float(
-      (w / "token_type_embeddings").get("weight", {c.token_types, c.d_model}), 0, c.d_model);
-  for (int64_t r = 0; r < rows.dim(0); ++r)
-    for (int64_t i = 0; i < rows.dim(1); ++i) rows.row<float>(r)[i] += type.data<float>()[i];
+  if (c.token_types > 0) {
+    const Tensor type = to_float(
+        (w / "token_type_embeddings").get("weight", {c.token_types, c.d_model}), 0, c.d_model);
+    for (int64_t r = 0; r < rows.dim(0); ++r)
+      for (int64_t i = 0; i < rows.dim(1); ++i) rows.row<float>(r)[i] += type.data<float>()[i];
+  }
   return {VocabParallelEmbedding(tokens, b, 1.0f), Positions::of_rows(b, rows, c.first_position),
           Norm(w / "LayerNorm", b, c.d_model, c.eps)};
 }
@@ -103,13 +112,11 @@ constexpr HeadNames kBertNames = {"bert", "cls.predictions", "transform.dense",
                                   "transform.LayerNorm"};
 constexpr HeadNames kRobertaNames = {"roberta", "lm_head", "dense", "layer_norm"};
 
-DecoderSide make_decoder(const ConfigReader& in, const Bert& c, std::optional<int32_t> padding,
-                         const HeadNames& names, Activation activation) {
-  need_flag(in, "is_decoder", true, "it is no decoder");
-  need_flag(in, "add_cross_attention", true, "the decoder does not read the encoder's states");
+DecoderSide make_decoder(const Bert& c, std::optional<int32_t> padding, const HeadNames& names,
+                         Activation activation) {
   DecoderSide out{c, c.vocab_size, c.position_rows - c.first_position, padding};
   out.tied = c.tied;
-  out.states_width = read_states_width(in, c, /*takes_any=*/false);
+  out.states_width = c.states_width;
   out.options = layers_of(c);
   out.ends = [c, names, activation](const Weights& w, const Build& b) {
     const Weights layers = w / names.base, head = w / names.head;
@@ -134,6 +141,12 @@ DecoderSide make_decoder(const ConfigReader& in, const Bert& c, std::optional<in
   return out;
 }
 
+void check_decoder(const ConfigReader& in, Bert& c) {
+  need_flag(in, "is_decoder", true, "it is no decoder");
+  need_flag(in, "add_cross_attention", true, "the decoder does not read the encoder's states");
+  c.states_width = read_states_width(in, c, /*takes_any=*/false);
+}
+
 EncoderSide roberta_encoder(const ConfigReader& in) {
   std::optional<int32_t> padding;
   const Bert c = read_roberta(in, padding);
@@ -142,8 +155,9 @@ EncoderSide roberta_encoder(const ConfigReader& in) {
 
 DecoderSide roberta_decoder(const ConfigReader& in) {
   std::optional<int32_t> padding;
-  const Bert c = read_roberta(in, padding);
-  return make_decoder(in, c, padding, kRobertaNames, Activation::kGelu);
+  Bert c = read_roberta(in, padding);
+  check_decoder(in, c);
+  return make_decoder(c, padding, kRobertaNames, Activation::kGelu);
 }
 
 }  // namespace
@@ -151,8 +165,19 @@ DecoderSide roberta_decoder(const ConfigReader& in) {
 SideClass bert_side() {
   return {"bert", [](const ConfigReader& in) { return make_encoder(in, read(in), {}); },
           [](const ConfigReader& in) {
-            const Bert c = read(in);
-            return make_decoder(in, c, {}, kBertNames, c.activation);
+            Bert c = read(in);
+            check_decoder(in, c);
+            return make_decoder(c, {}, kBertNames, c.activation);
+          }};
+}
+
+SideClass blip_text_side() {
+  return {"blip_text_model", nullptr, [](const ConfigReader& in) {
+            if (!in.flag("is_decoder", true)) in.fail("is_decoder", "is false: it is no decoder");
+            Bert c = read(in, {30524, 8});
+            c.token_types = 0;
+            c.states_width = size_or(in, "encoder_hidden_size", ConfigReader::kMaxWidth, 768);
+            return make_decoder(c, {}, kBertNames, c.activation);
           }};
 }
 

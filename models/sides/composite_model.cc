@@ -58,16 +58,18 @@ ModelLimits limits_of_sides(const SideSizes& encoder, const DecoderSide& decoder
 
 CompositeModel::CompositeModel(const ModelConfig& c, const Build& b, const Weights& root,
                                const SideSizes& encoder, const SideOptions& encoder_options,
-                               std::function<Embeddings()> embeddings, const DecoderSide& decoder)
-    : CompositeModel(c, b, root, encoder, encoder_options, std::move(embeddings), decoder,
-                     decoder.ends(root / "decoder", b)) {}
+                               std::function<Embeddings()> embeddings, const DecoderSide& decoder,
+                               const Names& names)
+    : CompositeModel(c, b, root, encoder, encoder_options, std::move(embeddings), decoder, names,
+                     decoder.ends(root / names.decoder, b)) {}
 
 CompositeModel::CompositeModel(const ModelConfig& c, const Build& b, const Weights& root,
                                const SideSizes& encoder, const SideOptions& encoder_options,
                                std::function<Embeddings()> embeddings, const DecoderSide& decoder,
-                               DecoderSide::Ends ends)
+                               const Names& names, DecoderSide::Ends ends)
     : Seq2Seq(c, b, {std::move(embeddings), std::move(ends.embeddings), std::move(ends.head)},
-              root / "encoder", encoder_options, ends.layers, decoder_options(encoder, decoder)),
+              root / names.encoder, encoder_options, ends.layers,
+              decoder_options(encoder, decoder)),
       part_(shard_range(encoder.d_model, b.comm.rank(), b.comm.size())) {
   if (ends.transform && b.decoder_layers.has_last(decoder.layers))
     transform_.emplace(ends.transform());

@@ -21,11 +21,15 @@ ModelLimits limits_of_sides(const SideSizes& encoder, const DecoderSide& decoder
 
 class CompositeModel : public Seq2Seq {
  public:
-  // `embeddings`: of an encoder of ids (Seq2Seq::Parts). The sides are `encoder` and `decoder` of
-  // the root.
+  // The scopes of the sides.
+  struct Names {
+    const char *encoder, *decoder;
+  };
+  // `embeddings`: of an encoder of ids (Seq2Seq::Parts).
   CompositeModel(const ModelConfig& c, const Build& b, const Weights& root,
                  const SideSizes& encoder, const SideOptions& encoder_options,
-                 std::function<Embeddings()> embeddings, const DecoderSide& decoder);
+                 std::function<Embeddings()> embeddings, const DecoderSide& decoder,
+                 const Names& names = {"encoder", "decoder"});
 
   void write_cross_kv(const StepTensors& in, const Tensor& states, KvCache& cache) override;
   Tensor compute_logits(const Tensor& hidden) override;
@@ -36,7 +40,7 @@ class CompositeModel : public Seq2Seq {
   CompositeModel(const ModelConfig& c, const Build& b, const Weights& root,
                  const SideSizes& encoder, const SideOptions& encoder_options,
                  std::function<Embeddings()> embeddings, const DecoderSide& decoder,
-                 DecoderSide::Ends ends);
+                 const Names& names, DecoderSide::Ends ends);
   Tensor transformed(const Tensor& hidden) const;
 
   std::optional<HeadTransform> transform_;

@@ -10,8 +10,10 @@ namespace tandem {
 // A line a class, expanded twice: the declaration and the entry.
 #define TANDEM_SIDES(SIDE) \
   SIDE(bert)               \
+  SIDE(blip_text)          \
   SIDE(camembert)          \
   SIDE(gpt2)               \
+  SIDE(mbart)              \
   SIDE(roberta)            \
   SIDE(trocr)              \
   SIDE(xlm_roberta)

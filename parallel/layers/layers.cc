@@ -150,10 +150,21 @@ QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const W
 }
 
 QKVParallelLinear::Output QKVParallelLinear::forward(NormedRows& x) const {
-  const Tensor y = x.multiply(build_, weight_, bias_, Activation::kNone);
+  return parts_of(x.multiply(build_, weight_, bias_, Activation::kNone));
+}
+
+QKVParallelLinear::Output QKVParallelLinear::parts_of(const Tensor& y) const {
   const int64_t values = q_width_ + kv_width_;
   return {y.columns(0, q_width_), y.columns(q_width_, values),
           y.columns(values, values + kv_width_)};
+}
+
+QKVParallelLinear::Output QKVParallelLinear::of_zeros() const {
+  const int64_t width = q_width_ + 2 * kv_width_;
+  if (!bias_.empty()) return parts_of(bias_.reshape({1, width}));
+  const Tensor none({width}, DType::kF32);
+  std::memset(none.raw(), 0, none.bytes());
+  return parts_of(build_.ctx.resident_bias(none, build_.ctx.activations()).reshape({1, width}));
 }
 
 CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k,

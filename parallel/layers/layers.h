@@ -89,8 +89,12 @@ class QKVParallelLinear {
     NormedRows rows(x);
     return forward(rows);
   }
+  // Of a row of zeros: the biases, [1, …] each. Resident; to be called while the layer is loaded.
+  Output of_zeros() const;
 
  private:
+  Output parts_of(const Tensor& y) const;
+
   Build build_;
   int64_t q_width_, kv_width_;  // heads of this rank * head_dim
   PackedWeight weight_;

@@ -218,7 +218,7 @@ proto::EncoderFrames given_frames(const proto::PromptPart& part, const std::stri
                                   const FrameLimits& limits, const ImageProcessor* images) {
   if (part.has_frames()) return part.frames();
   const std::string no = ": the model's encoder reads no ";
-  if (!limits.image)
+  if (!limits.reads_images())
     throw invalid_request(
         field, "must be frames" + no + (part.has_image() ? "images" : "text or token ids"));
   if (!part.has_image())
@@ -228,7 +228,7 @@ proto::EncoderFrames given_frames(const proto::PromptPart& part, const std::stri
     throw not_supported(field,
                         "the model's directory has no preprocessor_config.json, which says "
                         "how images are read");
-  return images->frames(part.image(), field, *limits.image);
+  return images->frames(part.image(), field, limits);
 }
 
 proto::EncoderFrames frames_of(const proto::PromptPart& part, const PromptParams& with,

@@ -40,17 +40,12 @@ ModelConfig load_supported(const std::filesystem::path& model) {
 }
 
 std::optional<ImageProcessor> load_images(const ModelConfig& config) {
-  const auto frames = limits_of(config).frames;
-  if (!frames || !frames->image) return std::nullopt;
+  const ModelLimits limits = limits_of(config);
+  if (!limits.frames || !limits.frames->reads_images()) return std::nullopt;
   auto images = ImageProcessor::load(config.directory);
-  if (!images || !images->size()) return images;
-  const ImagePatches& model = *frames->image;
-  const auto [height, width] = *images->size();
-  if (height != model.height || width != model.width)
-    throw invalid_model((config.directory / "preprocessor_config.json").string(),
-                        "makes images of " + std::to_string(width) + " x " +
-                            std::to_string(height) + " pixels, the model reads " +
-                            std::to_string(model.width) + " x " + std::to_string(model.height));
+  if (images)
+    images->check_for(*limits.frames, limits.encoder_positions.value_or(0),
+                      (config.directory / "preprocessor_config.json").string());
   return images;
 }
 

@@ -101,6 +101,10 @@ inline void store_tile(const RaggedHead& h, int64_t row, int64_t rows, int d0, i
       h.out[(row + i) * h.ldo + d0 + d] = tile[i * kPanelColumns + d] * inverse[i];
 }
 
+inline void add_row(float* x, const float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] += y[i];
+}
+
 void ragged_attend(const RaggedHead& h) {
   const int64_t lds = round_up(h.keys, kPanelColumns) + kLanes16;
   float* q = h.scratch;                                      // [kRaggedRows][head_dim]
@@ -119,6 +123,9 @@ void ragged_attend(const RaggedHead& h) {
       for (int64_t i = 0; i < rows; ++i)
         add_bias(scores + i * lds, h.keys, h.bias.values, h.bias.last,
                  h.bias.zero - (h.position + row + i));
+    if (h.table != nullptr)
+      for (int64_t i = 0; i < rows; ++i)
+        add_row(scores + i * lds, h.table + (row + i) * h.ld_table, h.keys);
     for (int64_t i = 0; i < rows; ++i) inverse[i] = 1.0f / softmax_row(scores + i * lds, h.keys);
     const float* values = packed_values(h);
     for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {

@@ -96,8 +96,8 @@ struct HeadBias {
   int64_t zero;
 };
 
-// One head of one sequence in the encoder, with keys and values from the projection. `position` and
-// the fields behind it are for windows.
+// One head of one sequence in the encoder, with keys and values from the projection. From
+// `position` to `first_row` the fields are for windows.
 struct RaggedHead {
   const float* q;  // [queries][ldq]
   const float* k;  // [keys][ldk]
@@ -124,6 +124,9 @@ struct RaggedHead {
   int64_t ld_side_k, ld_side_v, side_count;
   HeadBias side_bias;
   int64_t side_unit;
+  // Added to the scores, [queries][ld_table], of ragged_attend; nullptr: nothing.
+  const float* table;
+  int64_t ld_table;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 // In bf16: queries and keys (a multiple of kPanelColumns) at a time.

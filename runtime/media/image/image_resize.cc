@@ -65,8 +65,9 @@ class Weights {
     const int32_t* weights;
   };
 
-  Weights(int from, int to, Resample filter) {
-    const double scale = static_cast<double>(from) / to, wide = std::max(scale, 1.0);
+  // `from` pixels, of which the first `extent` become `to`.
+  Weights(int from, double extent, int to, Resample filter) {
+    const double scale = extent / to, wide = std::max(scale, 1.0);
     const double support = support_of(filter) * wide;
     width_ = static_cast<size_t>(std::ceil(support)) * 2 + 1;
     weights_.resize(width_ * static_cast<size_t>(to));
@@ -126,8 +127,8 @@ Image of_size(int width, int height) {
   return out;
 }
 
-Image along_rows(const Image& image, int width, Resample filter) {
-  const Weights weights(image.width, width, filter);
+Image along_rows(const Image& image, double extent, int width, Resample filter) {
+  const Weights weights(image.width, extent, width, filter);
   Image out = of_size(width, image.height);
   for (int y = 0; y < image.height; ++y)
     for (int x = 0; x < width; ++x)
@@ -135,8 +136,8 @@ Image along_rows(const Image& image, int width, Resample filter) {
   return out;
 }
 
-Image along_columns(const Image& image, int height, Resample filter) {
-  const Weights weights(image.height, height, filter);
+Image along_columns(const Image& image, double extent, int height, Resample filter) {
+  const Weights weights(image.height, extent, height, filter);
   const size_t stride = size_t{3} * static_cast<size_t>(image.width);
   Image out = of_size(image.width, height);
   for (int y = 0; y < height; ++y) {
@@ -172,17 +173,64 @@ bool columns_first(const Image& image, int width, int height) {
   return height < image.height && image.height - height > 2 * (image.width - width);
 }
 
+// Of the upper left part of the image, x_extent pixels wide and y_extent high.
+Image resize_part(const Image& image, double x_extent, double y_extent, int width, int height,
+                  Resample filter) {
+  const bool same_width = x_extent == width && image.width == width,
+             same_height = y_extent == height && image.height == height;
+  if (same_width && same_height) return image;
+  if (same_width) return along_columns(image, y_extent, height, filter);
+  if (same_height) return along_rows(image, x_extent, width, filter);
+  if (columns_first(image, width, height))
+    return along_rows(along_columns(image, y_extent, height, filter), x_extent, width, filter);
+  return along_columns(along_rows(image, x_extent, width, filter), y_extent, height, filter);
+}
+
+// Pillow's division (src/libImaging/Reduce.c): sums times this, less 24 bits.
+uint32_t reciprocal_of(uint32_t count) {
+  return static_cast<uint32_t>(4294967296.0f / static_cast<float>(count << 8));
+}
+
+// A pixel of `out` is the mean of a block of x_factor times y_factor pixels, or of what is left.
+Image reduced(const Image& image, int x_factor, int y_factor) {
+  Image out = of_size((image.width - 1) / x_factor + 1, (image.height - 1) / y_factor + 1);
+  for (int y = 0; y < out.height; ++y)
+    for (int x = 0; x < out.width; ++x) {
+      const int x_end = std::min(image.width, (x + 1) * x_factor),
+                y_end = std::min(image.height, (y + 1) * y_factor);
+      const auto count = static_cast<uint32_t>((x_end - x * x_factor) * (y_end - y * y_factor));
+      const uint32_t reciprocal = reciprocal_of(count);
+      for (int c = 0; c < 3; ++c) {
+        uint32_t sum = count / 2;
+        for (int from_y = y * y_factor; from_y < y_end; ++from_y)
+          for (int from_x = x * x_factor; from_x < x_end; ++from_x)
+            sum += image.row(from_y)[3 * from_x + c];
+        out.row(y)[3 * x + c] = static_cast<uint8_t>((sum * reciprocal) >> 24);
+      }
+    }
+  return out;
+}
+
 }  // namespace
 
 Image resize(const Image& image, int width, int height, Resample filter) {
   TANDEM_CHECK(width > 0 && height > 0);
   if (image.width == width && image.height == height) return image;
   if (filter == Resample::kNearest) return resize_nearest(image, width, height);
-  if (image.width == width) return along_columns(image, height, filter);
-  if (image.height == height) return along_rows(image, width, filter);
-  if (columns_first(image, width, height))
-    return along_rows(along_columns(image, height, filter), width, filter);
-  return along_columns(along_rows(image, width, filter), height, filter);
+  return resize_part(image, image.width, image.height, width, height, filter);
+}
+
+Image resize_by_means(const Image& image, int width, int height, Resample filter, double gap) {
+  const auto factor = [&](int from, int to) {
+    return std::max(1, static_cast<int>(static_cast<double>(from) / to / gap));
+  };
+  const int x = factor(image.width, width), y = factor(image.height, height);
+  if (filter == Resample::kNearest || (x == 1 && y == 1))
+    return resize(image, width, height, filter);
+  // (In Pillow these are floats.)
+  return resize_part(reduced(image, x, y), static_cast<float>(static_cast<double>(image.width) / x),
+                     static_cast<float>(static_cast<double>(image.height) / y), width, height,
+                     filter);
 }
 
 }  // namespace tandem

@@ -17,5 +17,8 @@ enum class Resample : uint8_t {
 
 // width, height: at least 1.
 Image resize(const Image& image, int width, int height, Resample filter);
+// As with Pillow's `reducing_gap`: an image that shrinks much is first made smaller by the means of
+// blocks of pixels, to `gap` times its size or somewhat more.
+Image resize_by_means(const Image& image, int width, int height, Resample filter, double gap);
 
 }  // namespace tandem

@@ -1,0 +1,87 @@
+// Attention within windows of pictures, step by step as HuggingFace's Swin layers do it.
+#include <cmath>
+#include <vector>
+
+#include "kernels/reference.h"
+
+namespace tandem::reference {
+namespace {
+
+// A point of a picture that is filled up and rolled.
+struct Point {
+  int64_t row = -1;  // of the tensors; -1: it fills up
+  int region = 0;    // whether the edge came before it, downwards and to the right
+};
+
+std::vector<Point> rolled(const PictureWindows& w, int64_t first_row) {
+  const int64_t height = int64_t{w.rows()} * w.window, width = int64_t{w.columns()} * w.window;
+  std::vector<Point> out;
+  for (int64_t y = 0; y < height; ++y)
+    for (int64_t x = 0; x < width; ++x) {
+      const int64_t from_y = (y + w.shift) % height, from_x = (x + w.shift) % width;
+      Point p;
+      if (from_y < w.height && from_x < w.width) p.row = first_row + from_y * w.width + from_x;
+      p.region = (from_y < y ? 2 : 0) + (from_x < x ? 1 : 0);
+      out.push_back(p);
+    }
+  return out;
+}
+
+double bias_at(const ops::PictureAttentionArgs& args, int head, int64_t dy, int64_t dx) {
+  const int64_t n = args.windows.window;
+  return double{args.bias.row<float>(head)[(dy + n - 1) * (2 * n - 1) + dx + n - 1]};
+}
+
+const float* row_of(const Tensor& t, const Tensor& pad, int64_t row) {
+  return row < 0 ? pad.row<float>(0) : t.row<float>(row);
+}
+
+// The point at place `i` of the window that begins at `first`.
+size_t place(int64_t first, int64_t i, int64_t window, int64_t width) {
+  return static_cast<size_t>(first + i / window * width + i % window);
+}
+
+void attend_point(const ops::PictureAttentionArgs& args, const std::vector<Point>& points,
+                  int64_t first, int64_t i, int head) {
+  const int64_t n = args.windows.window, width = args.windows.columns() * n;
+  const Point& query = points[place(first, i, n, width)];
+  if (query.row < 0) return;
+  const int64_t column = int64_t{head} * args.head_dim;
+  std::vector<double> weights;
+  double sum = 0;
+  for (int64_t j = 0; j < n * n; ++j) {
+    const Point& key = points[place(first, j, n, width)];
+    double score = 0;
+    for (int d = 0; d < args.head_dim; ++d)
+      score += double{args.q.row<float>(query.row)[column + d]} *
+               double{row_of(args.k, args.pad_k, key.row)[column + d]};
+    score = score * double{args.scale} + bias_at(args, head, i / n - j / n, i % n - j % n);
+    weights.push_back(std::exp(score - (key.region == query.region ? 0.0 : 100.0)));
+    sum += weights.back();
+  }
+  for (int d = 0; d < args.head_dim; ++d) {
+    double value = 0;
+    for (int64_t j = 0; j < n * n; ++j)
+      value +=
+          weights[static_cast<size_t>(j)] / sum *
+          double{row_of(args.v, args.pad_v, points[place(first, j, n, width)].row)[column + d]};
+    args.out.row<float>(query.row)[column + d] = static_cast<float>(value);
+  }
+}
+
+}  // namespace
+
+void picture_attention(const ops::PictureAttentionArgs& args) {
+  const PictureWindows& w = args.windows;
+  const int64_t n = w.window, width = w.columns() * n;
+  for (int64_t row = 0; row < args.q.dim(0); row += int64_t{w.height} * w.width) {
+    const std::vector<Point> points = rolled(w, row);
+    for (int64_t y = 0; y < w.rows(); ++y)
+      for (int64_t x = 0; x < w.columns(); ++x)
+        for (int64_t i = 0; i < n * n; ++i)
+          for (int head = 0; head < args.num_heads; ++head)
+            attend_point(args, points, y * n * width + x * n, i, head);
+  }
+}
+
+}  // namespace tandem::reference
