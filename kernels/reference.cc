@@ -11,36 +11,6 @@
 namespace tandem::reference {
 namespace {
 
-double element(const void* data, DType dtype, int64_t i) {
-  const std::byte* p =
-      static_cast<const std::byte*>(data) + static_cast<size_t>(i) * size_of(dtype);
-  if (dtype == DType::kF32) {
-    float f;
-    std::memcpy(&f, p, sizeof f);
-    return f;
-  }
-  if (dtype == DType::kF8E4M3) return e4m3_to_float(std::to_integer<uint8_t>(*p));
-  if (dtype == DType::kI8) return static_cast<int8_t>(std::to_integer<uint8_t>(*p));
-  uint16_t h;
-  std::memcpy(&h, p, sizeof h);
-  return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
-}
-
-// What is added to the score of query position i and key position j.
-double bias_of(const ops::PositionBias& bias, int head, int64_t i, int64_t j) {
-  if (bias.values.empty()) return 0;
-  return bias.values.row<float>(
-      head)[std::clamp<int64_t>(j - i + bias.zero, 0, bias.values.dim(1) - 1)];
-}
-
-// The scale of element `at` of pages.
-double page_scale(const KvPages& pages, int64_t at) {
-  if (pages.data.dtype() == DType::kI8)
-    return double{pages.scales.data<float>()[at / pages.data.dim(4)]};
-  if (pages.data.dtype() != DType::kF8E4M3) return 1;
-  return std::ldexp(1.0, pages.scales.data<uint8_t>()[at / pages.data.dim(4)] - 127);
-}
-
 // A head's key or value to f8 pages: the least power of two that brings its largest finite element
 // to 448 or below, as far as there is one.
 void write_f8(const KvPages& pages, int64_t at, const float* from, int64_t size) {
@@ -67,36 +37,6 @@ void write_i8(const KvPages& pages, int64_t at, const float* from, int64_t size)
     to[d] = zero ? int8_t{0} : static_cast<int8_t>(std::nearbyint(from[d] * (127 / largest)));
 }
 
-double capped(double x, float cap) {
-  return cap > 0 ? double{cap} * std::tanh(x / double{cap}) : x;
-}
-
-// out[d] = sum_j softmax(score(j))_j value(j)[d], over the keys j in [0, keys) that `sees`; key and
-// value give element d of key j, score what becomes of q . key(j). Returns the logarithm of the sum
-// of exp(score).
-template <class Sees, class Key, class Value, class Score>
-double attend(const float* q, int64_t keys, int head_dim, const Sees& sees, const Key& key,
-              const Value& value, const Score& score, float* out) {
-  std::vector<int64_t> seen;
-  std::vector<double> p;
-  double top = -HUGE_VAL, sum = 0;
-  for (int64_t j = 0; j < keys; ++j) {
-    if (!sees(j)) continue;
-    double s = 0;
-    for (int d = 0; d < head_dim; ++d) s += double{q[d]} * key(j, d);
-    seen.push_back(j);
-    p.push_back(score(j, s));
-    top = std::max(top, p.back());
-  }
-  for (double& s : p) sum += s = std::exp(s - top);
-  for (int d = 0; d < head_dim; ++d) {
-    double y = 0;
-    for (size_t i = 0; i < p.size(); ++i) y += p[i] / sum * value(seen[i], d);
-    out[d] = static_cast<float>(y);
-  }
-  return top + std::log(sum);
-}
-
 // Element i of a head of head_dim values at `head`, turned.
 double turned(const ops::Rotary& rotary, int64_t token, const float* head, int64_t i) {
   const int64_t size = rotary.angles.empty() ? 0 : rotary.angles.dim(1), half = size / 2;
@@ -113,6 +53,21 @@ double turned(const ops::Rotary& rotary, int64_t token, const float* head, int64
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
 }  // namespace
+
+double element(const void* data, DType dtype, int64_t i) {
+  const std::byte* p =
+      static_cast<const std::byte*>(data) + static_cast<size_t>(i) * size_of(dtype);
+  if (dtype == DType::kF32) {
+    float f;
+    std::memcpy(&f, p, sizeof f);
+    return f;
+  }
+  if (dtype == DType::kF8E4M3) return e4m3_to_float(std::to_integer<uint8_t>(*p));
+  if (dtype == DType::kI8) return static_cast<int8_t>(std::to_integer<uint8_t>(*p));
+  uint16_t h;
+  std::memcpy(&h, p, sizeof h);
+  return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
+}
 
 double activate(Activation activation, double x) {
   switch (activation) {
@@ -195,8 +150,10 @@ void layer_norm(const ops::LayerNormArgs& args) {
 
 void soft_cap(const ops::SoftCapArgs& args) {
   for (int64_t t = 0; t < args.x.dim(0); ++t)
-    for (int64_t i = 0; i < args.x.dim(1); ++i)
-      args.x.row<float>(t)[i] = static_cast<float>(capped(args.x.row<float>(t)[i], args.cap));
+    for (int64_t i = 0; i < args.x.dim(1); ++i) {
+      float& x = args.x.row<float>(t)[i];
+      x = static_cast<float>(double{args.cap} * std::tanh(double{x} / double{args.cap}));
+    }
 }
 
 void conv_windows(const ops::ConvWindowsArgs& args) {
@@ -309,119 +266,6 @@ void sum_ranges(const ops::SumRangesArgs& args) {
       for (int64_t row = range[0]; row < range[1]; ++row) sum += double{args.x.row<float>(row)[d]};
       args.out.row<float>(i)[d] = static_cast<float>(sum);
     }
-  }
-}
-
-void ragged_attention(const ops::RaggedAttentionArgs& args) {
-  const int32_t* indptr = args.indptr.data<int32_t>();
-  const int group = args.num_kv_heads == 0 ? 1 : args.num_heads / args.num_kv_heads;
-  const auto is_global = [&](int64_t s, int64_t row) {
-    if (args.global_rows.empty()) return false;
-    const int32_t *rows = args.global_rows.data<int32_t>(),
-                  *of = args.global_indptr.data<int32_t>();
-    return std::find(rows + of[s], rows + of[s + 1], row) != rows + of[s + 1];
-  };
-  for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s) {
-    const int32_t* range = args.side.ranges.empty() ? nullptr : args.side.ranges.row<int32_t>(s);
-    const int32_t* kv = args.kv_ranges.empty() ? indptr + s : args.kv_ranges.row<int32_t>(s);
-    // Side keys are numbers [0, aside), then come the sequence's own.
-    const int64_t aside = range == nullptr ? 0 : range[1] - range[0];
-    for (int64_t t = indptr[s]; t < indptr[s + 1]; ++t)
-      for (int head = 0; head < args.num_heads; ++head) {
-        const int64_t column = int64_t{head} * args.head_dim, i = t - indptr[s];
-        const int64_t unit = args.side.unit == 0 ? 0 : std::min(i / args.side.unit, aside - 1);
-        const auto at = [&](const Tensor& side, const Tensor& x) {
-          return [&, column = int64_t{head / group} * args.head_dim](int64_t j, int d) {
-            return double{j < aside ? side.row<float>(range[0] + j)[column + d]
-                                    : x.row<float>(kv[0] + j - aside)[column + d]};
-          };
-        };
-        attend(
-            args.q.row<float>(t) + column, aside + kv[1] - kv[0], args.head_dim,
-            [&](int64_t j) {
-              const int64_t key = j - aside;
-              return key < 0 || is_global(s, kv[0] + key) ||
-                     ((args.window.back == ops::Window::kAll || i - key <= args.window.back) &&
-                      (args.window.ahead == ops::Window::kAll || key - i <= args.window.ahead));
-            },
-            at(args.side.k, args.k), at(args.side.v, args.v),
-            [&](int64_t j, double x) {
-              return capped(x * double{args.scale}, args.soft_cap) +
-                     (j < aside ? bias_of(args.side.bias, head, unit, j)
-                                : bias_of(args.bias, head, i, j - aside));
-            },
-            args.out.row<float>(t) + column);
-      }
-  }
-}
-
-void paged_attention(const ops::PagedAttentionArgs& args) {
-  const KvStrides strides = kv_strides(args.pages);
-  const int64_t group = args.num_heads / strides.num_heads;
-  const int32_t* qo = args.qo_indptr.data<int32_t>();
-  const int32_t* kv = args.kv_indptr.data<int32_t>();
-  for (int64_t s = 0; s < args.kv_last_page_len.dim(0); ++s) {
-    const int32_t* pages = args.kv_page_indices.data<int32_t>() + kv[s];
-    const int64_t queries = qo[s + 1] - qo[s];
-    const int64_t keys =
-        strides.block_size * (kv[s + 1] - kv[s] - 1) + args.kv_last_page_len.data<int32_t>()[s];
-    for (int64_t i = 0; i < queries; ++i)
-      for (int head = 0; head < args.num_heads; ++head) {
-        const auto at = [&](int which) {
-          return [&, which](int64_t j, int d) {
-            const int64_t row = pages[j / strides.block_size] * strides.block + which * strides.kv +
-                                j % strides.block_size * strides.token +
-                                head / group * strides.head;
-            return page_scale(args.pages, row) *
-                   element(args.pages.data.raw(), args.pages.data.dtype(), row + d);
-          };
-        };
-        const int64_t column = int64_t{head} * args.head_dim, position = keys - queries + i;
-        const double log_sum = attend(
-            args.q.row<float>(qo[s] + i) + column, args.causal ? position + 1 : keys, args.head_dim,
-            [&](int64_t j) {
-              return args.window_back == ops::Window::kAll || position - j <= args.window_back;
-            },
-            at(0), at(1),
-            [&](int64_t j, double x) {
-              return capped(x * double{args.scale}, args.soft_cap) +
-                     bias_of(args.bias, head, position, j);
-            },
-            args.out.row<float>(qo[s] + i) + column);
-        if (!args.log_sums.empty())
-          args.log_sums.row<float>(qo[s] + i)[head] = static_cast<float>(log_sum);
-      }
-  }
-}
-
-void merge_attention(const ops::MergeAttentionArgs& args) {
-  const int64_t head_dim = args.a.dim(1) / args.a_log_sums.dim(1);
-  for (int64_t t = 0; t < args.a.dim(0); ++t)
-    for (int64_t i = 0; i < args.a.dim(1); ++i) {
-      const double to_b = 1 / (1 + std::exp(double{args.a_log_sums.row<float>(t)[i / head_dim]} -
-                                            args.b_log_sums.row<float>(t)[i / head_dim]));
-      args.out.row<float>(t)[i] =
-          static_cast<float>(args.a.row<float>(t)[i] * (1 - to_b) + args.b.row<float>(t)[i] * to_b);
-    }
-}
-
-void attention_weights(const ops::AttentionWeightsArgs& args) {
-  const KvStrides s = kv_strides(args.pages);
-  std::vector<double> weights(static_cast<size_t>(args.keys));
-  for (int64_t t = 0; t < args.q.dim(0); ++t) {
-    double sum = 0;
-    for (int64_t j = 0; j < args.keys && args.kv_head >= 0; ++j) {
-      const int64_t row = args.page_indices.data<int32_t>()[j / s.block_size] * s.block +
-                          j % s.block_size * s.token + args.kv_head * s.head;
-      double score = 0;
-      for (int64_t d = 0; d < s.head_dim; ++d)
-        score += args.q.row<float>(t)[d] * page_scale(args.pages, row) *
-                 element(args.pages.data.raw(), args.pages.data.dtype(), row + d);
-      sum += weights[static_cast<size_t>(j)] = std::exp(score * args.scale);
-    }
-    for (int64_t j = 0; j < args.out.dim(1); ++j)
-      args.out.row<float>(t)[j] =
-          static_cast<float>(args.kv_head < 0 ? 0 : weights[static_cast<size_t>(j)] / sum);
   }
 }
 

@@ -12,6 +12,8 @@ namespace tandem::reference {
 // y[t][n] = activation(sum_k w[n][k] x[t][k] + bias[n]); w as it lies in a file.
 void linear(const MatrixView& w, const Tensor& x, const Tensor& bias, Activation activation,
             const Tensor& out);
+// Element i of values of that type.
+double element(const void* data, DType dtype, int64_t i);
 double activate(Activation activation, double x);
 void embedding(const ops::EmbeddingArgs& args);
 void layer_norm(const ops::LayerNormArgs& args);

@@ -144,7 +144,7 @@ Tensor Experts::forward(NormedRows& x, std::span<const int32_t> bounded) const {
   }
   const Tensor out = ctx.make({tokens, d_model_});
   ops::combine_rows(ctx, {made, step_list(ctx, routing.places).reshape({tokens, chosen}),
-                          step_list(ctx, routing.factors).reshape({tokens, chosen}), out});
+                          step_values(ctx, routing.factors).reshape({tokens, chosen}), out});
   build_.comm.all_reduce(out);
   return out;
 }

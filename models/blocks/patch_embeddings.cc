@@ -50,7 +50,7 @@ Tensor PatchProjection::part_of(const Tensor& frames) const {
   const Tensor part = frames.columns(part_.begin, part_.end);
   if (part.dtype() == build_.ctx.activations()) return part;
   const Tensor out = build_.ctx.make({part.dim(0), part.dim(1)}),
-               starts = sent_indices(build_, {0, static_cast<int32_t>(part.dim(0))});
+               starts = step_list(build_.ctx, {0, static_cast<int32_t>(part.dim(0))});
   ops::conv_windows(build_.ctx, {part, starts, starts, 1, 1, 0, out});
   return out;
 }
@@ -81,17 +81,8 @@ Tensor PatchEmbeddings::forward(const Tensor& frames, const Tensor& positions) c
   int32_t next = 0;
   for (int64_t i = 0; i < rows; ++i) patch_of.push_back(i % length < num_tokens_ ? -1 : next++);
   const Tensor out = build_.ctx.make({rows, patches.dim(1)});
-  ops::embedding(build_.ctx,
-                 {sent_indices(build_, patch_of), positions, patches, positions_, 1.0f, 0, 0, out});
-  return out;
-}
-
-Tensor sent_indices(const Build& b, const std::vector<int32_t>& values) {
-  const Tensor out = b.ctx.make({std::ssize(values)}, DType::kI32);
-  if (b.ctx.on_cpu())
-    std::copy(values.begin(), values.end(), out.data<int32_t>());
-  else
-    b.ctx.backend().copy_in(Tensor::borrow(values), out);
+  ops::embedding(build_.ctx, {step_list(build_.ctx, patch_of), positions, patches, positions_, 1.0f,
+                              0, 0, out});
   return out;
 }
 

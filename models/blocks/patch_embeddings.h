@@ -48,7 +48,4 @@ class PatchEmbeddings {
   Tensor positions_;  // [tokens + patches, d_model], with the tokens
 };
 
-// The values where the ops of this step read them.
-Tensor sent_indices(const Build& b, const std::vector<int32_t>& values);
-
 }  // namespace tandem

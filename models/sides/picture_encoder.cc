@@ -142,7 +142,7 @@ PictureEncoder::Merging::Merging(const Weights& w, const Build& b, const Config:
 Tensor PictureEncoder::Merging::forward(const Tensor& x) const {
   const std::vector<int32_t> rows =
       squares(stage_.height, stage_.width, x.dim(0) / stage_.points());
-  const Tensor of_rows = sent_indices(build_, rows),
+  const Tensor of_rows = step_list(build_.ctx, rows),
                out = build_.ctx.make({std::ssize(rows), x.dim(1)});
   ops::embedding(build_.ctx, {of_rows, of_rows, x, {}, 1.0f, 0, 0, out});
   const Tensor normed = norm_.forward(out.reshape({std::ssize(rows) / 4, 4 * x.dim(1)}));

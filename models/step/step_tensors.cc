@@ -236,7 +236,7 @@ void StepPlan::fill_up(const StepShape& shape, const StepRoom& room) {
 Tensor step_list(Context& ctx, const std::vector<int32_t>& list) {
   return there(ctx, Tensor::borrow(list));
 }
-Tensor step_list(Context& ctx, const std::vector<float>& list) {
+Tensor step_values(Context& ctx, const std::vector<float>& list) {
   return there(ctx, Tensor::borrow(list));
 }
 

@@ -83,7 +83,7 @@ int32_t doubled_size(int32_t n);
 // A model's own list of a step for the ops, on their device; empty for an empty list. A device gets
 // it by a copy of its own, so that steps with such lists are not recorded.
 Tensor step_list(Context& ctx, const std::vector<int32_t>& list);
-Tensor step_list(Context& ctx, const std::vector<float>& list);
+Tensor step_values(Context& ctx, const std::vector<float>& list);
 // The same as ranges of rows, [n / 2, 2].
 Tensor step_ranges(Context& ctx, const std::vector<int32_t>& list);
 
