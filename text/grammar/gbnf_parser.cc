@@ -15,8 +15,6 @@
 namespace tandem {
 namespace {
 
-constexpr int kMaxDepth = 200;
-constexpr int64_t kMaxCount = 1000000;
 constexpr std::string_view kDefines = "::=";
 
 bool is_name(char c) {
@@ -97,7 +95,7 @@ class GbnfParser {
   }
 
   Grammar::Ref alternatives(int depth) {
-    if (depth > kMaxDepth) throw grammar_explodes("brackets more than 200 deep");
+    if (depth > kMaxGrammarDepth) throw grammar_explodes("brackets more than 200 deep");
     std::vector<Grammar::Ref> all{sequence(depth)};
     while (continues(depth)) all.push_back(sequence(depth));
     return grammar_.alternatives(std::move(all));
@@ -163,15 +161,15 @@ class GbnfParser {
     skip_space(true);
     if ((!least && !most) || !skip("}")) fail("expected a count, as {2} or {2,3}");
     if (most && *most < least.value_or(0)) fail("the count falls");
-    if (std::max(least.value_or(0), most.value_or(0)) > kMaxCount)
-      throw grammar_explodes("a count above " + std::to_string(kMaxCount));
+    if (std::max(least.value_or(0), most.value_or(0)) > kMaxRepeats)
+      throw grammar_explodes("a count above " + std::to_string(kMaxRepeats));
     return grammar_.repeat(part, least.value_or(0), most);
   }
 
   std::optional<int64_t> number() {
     std::optional<int64_t> value;
     for (; peek() >= '0' && peek() <= '9'; ++at_)
-      value = std::min<int64_t>(value.value_or(0) * 10 + (peek() - '0'), kMaxCount + 1);
+      value = std::min<int64_t>(value.value_or(0) * 10 + (peek() - '0'), kMaxRepeats + 1);
     return value;
   }
 

@@ -1,5 +1,6 @@
 #include "text/grammar/grammar.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings/utf8.h"
@@ -50,8 +51,8 @@ Grammar::Ref Grammar::characters(const icu::UnicodeSet& set) {
   for (int32_t i = 0; i < set.getRangeCount(); ++i) {
     const auto first = static_cast<char32_t>(set.getRangeStart(i));
     const auto last = static_cast<char32_t>(set.getRangeEnd(i));
-    put(first, std::min(last, kFirstSurrogate - 1));
-    put(std::max(first, kLastSurrogate + 1), last);
+    put(first, std::min<char32_t>(last, kFirstSurrogate - 1));
+    put(std::max<char32_t>(first, kLastSurrogate + 1), last);
   }
   return of_class(std::move(ranges));
 }

@@ -14,6 +14,9 @@
 
 namespace tandem {
 
+inline constexpr int kMaxGrammarDepth = 200;  // of brackets in what is parsed
+inline constexpr int64_t kMaxRepeats = 1000000;
+
 // Expressions are made from the inside out and referred to by number. Each function that makes one
 // throws a GrammarError when there are too many of them.
 class Grammar {

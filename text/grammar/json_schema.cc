@@ -23,8 +23,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Ref = Grammar::Ref;
 
-constexpr int kMaxDepth = 128;
-constexpr int64_t kMaxCount = 1000000;
 
 constexpr std::array kUnsupported = {
     "not",           "if",       "then",          "else",          "patternProperties",
@@ -55,7 +53,7 @@ class SchemaParser {
   }
 
   Ref schema(const Json& s, const std::string& where, int depth) {
-    if (depth > kMaxDepth) throw grammar_explodes("schemas more than 128 deep");
+    if (depth > kMaxGrammarDepth) throw grammar_explodes("schemas more than 200 deep");
     if (s.is_boolean()) return s.get<bool>() ? texts_.value() : g_.impossible();
     if (!s.is_object()) fail(where, "a schema is an object, true or false");
     for (const char* key : kUnsupported)
@@ -221,8 +219,8 @@ class SchemaParser {
     const Json& value = s[key];
     const double number = value.is_number() ? value.get<double>() : -1;
     if (number < 0 || number != std::floor(number)) fail(where + "/" + key, "must be a whole number from 0");
-    if (number > static_cast<double>(kMaxCount))
-      throw grammar_explodes(std::string(key) + " above " + std::to_string(kMaxCount));
+    if (number > static_cast<double>(kMaxRepeats))
+      throw grammar_explodes(std::string(key) + " above " + std::to_string(kMaxRepeats));
     return static_cast<int64_t>(number);
   }
 

@@ -14,8 +14,6 @@
 namespace tandem {
 namespace {
 
-constexpr int kMaxDepth = 200;
-constexpr int64_t kMaxCount = 1000000;
 constexpr char32_t kEnd = 0xffffffff;
 
 std::u32string code_points(std::string_view utf8) {
@@ -71,7 +69,7 @@ class RegexParser {
   }
 
   Grammar::Ref alternatives(int depth) {
-    if (depth > kMaxDepth) throw grammar_explodes("brackets more than 200 deep");
+    if (depth > kMaxGrammarDepth) throw grammar_explodes("brackets more than 200 deep");
     std::vector<Grammar::Ref> all{sequence(depth)};
     while (skip(U"|")) all.push_back(sequence(depth));
     return grammar_.alternatives(std::move(all));
@@ -133,15 +131,15 @@ class RegexParser {
     least = lo.value_or(0);
     most = hi;
     if (most && *most < least) fail("the count falls");
-    if (std::max(least, most.value_or(0)) > kMaxCount)
-      throw grammar_explodes("a count above " + std::to_string(kMaxCount));
+    if (std::max(least, most.value_or(0)) > kMaxRepeats)
+      throw grammar_explodes("a count above " + std::to_string(kMaxRepeats));
     return true;
   }
 
   std::optional<int64_t> number() {
     std::optional<int64_t> value;
     for (; peek() >= U'0' && peek() <= U'9'; ++at_)
-      value = std::min<int64_t>(value.value_or(0) * 10 + digit_of(peek()), kMaxCount + 1);
+      value = std::min<int64_t>(value.value_or(0) * 10 + digit_of(peek()), kMaxRepeats + 1);
     return value;
   }
 
@@ -162,12 +160,13 @@ class RegexParser {
         if (!dot_is_all_) any.remove(static_cast<UChar32>(U'\n'));
         return write(std::move(any));
       }
-      case U'{':
-        if (int64_t least = 0; std::optional<int64_t> most = 0; take_count(least, most)) {
-          at_ = before;
-          fail("there is nothing to repeat");
-        }
-        break;
+      case U'{': {
+        int64_t least = 0;
+        std::optional<int64_t> most;
+        if (!take_count(least, most)) break;
+        at_ = before;
+        fail("there is nothing to repeat");
+      }
       default: break;
     }
     ++at_;
