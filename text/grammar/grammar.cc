@@ -18,7 +18,6 @@ const icu::UnicodeSet& all_characters() {
   static const icu::UnicodeSet all = [] {
     icu::UnicodeSet set(0, static_cast<UChar32>(kLastCharacter));
     set.remove(static_cast<UChar32>(kFirstSurrogate), static_cast<UChar32>(kLastSurrogate));
-    set.freeze();
     return set;
   }();
   return all;
