@@ -20,7 +20,8 @@ std::string schema_of(const json& value, const std::string& name) {
 }
 
 void read_choice(const json& value, const std::string& name, Constraint& out) {
-  if (!value.is_array()) throw invalid_request(name, "must be a list of texts, not " + describe(value));
+  if (!value.is_array())
+    throw invalid_request(name, "must be a list of texts, not " + describe(value));
   proto::Texts& choice = *out.mutable_choice();
   for (const json& text : value) choice.add_texts(read_string(text, name));
 }
@@ -58,8 +59,8 @@ std::optional<Constraint> read_format(const json& value, const std::string& name
     return out;
   }
   if (type != "json_schema")
-    throw invalid_request(name, "type: expected text, json_object or json_schema, not " +
-                                    describe(value["type"]));
+    throw invalid_request(
+        name, "type: expected text, json_object or json_schema, not " + describe(value["type"]));
   const bool nested = value.contains("json_schema") && value["json_schema"].is_object();
   const json& about = nested ? value["json_schema"] : value;
   if (!about.contains("schema")) throw invalid_request(name, "json_schema has no \"schema\"");
@@ -80,8 +81,9 @@ std::optional<Constraint> read_structured(const json& value, const std::string& 
                          key == "_backend";
     if (setting) continue;
     if (!read_kind(key, inner, name, out))
-      throw not_supported(name, key + " is not built: expected regex, choice, json, json_object "
-                                      "or grammar");
+      throw not_supported(name, key +
+                                    " is not built: expected regex, choice, json, json_object "
+                                    "or grammar");
     if (found) throw invalid_request(name, "has two constraints");
     found = std::move(out);
   }
@@ -92,7 +94,8 @@ bool is_schema(const std::string& key, const ordered_json& parent, const std::st
   if (key == "guided_json") return true;
   if (key == "json") return parent_key == "structured_outputs" || parent_key == "guided_decoding";
   if (key != "schema") return false;
-  return parent_key == "json_schema" || (parent.contains("type") && parent["type"] == "json_schema");
+  return parent_key == "json_schema" ||
+         (parent.contains("type") && parent["type"] == "json_schema");
 }
 
 void keep_order(const ordered_json& ordered, const std::string& name, json& value) {
@@ -111,7 +114,8 @@ void keep_order(const ordered_json& ordered, const std::string& name, json& valu
 
 std::optional<Constraint> read_constraint(const json& value, const std::string& name) {
   if (name == "response_format") return read_format(value, name);
-  if (name == "structured_outputs" || name == "guided_decoding") return read_structured(value, name);
+  if (name == "structured_outputs" || name == "guided_decoding")
+    return read_structured(value, name);
   Constraint out;
   out.set_field(name);
   if (!read_kind(name.substr(name.find('_') + 1), value, name, out))

@@ -22,8 +22,8 @@ std::optional<proto::Constraint> read_constraint(const nlohmann::json& value,
 // Bounds of what came over the wire.
 void check_constraint(const proto::Constraint& value, const std::string& name);
 
-// Members of objects have no order once they are read; in the schema of a constraint it counts. Puts
-// the texts of the schemas in `line` where they stand in `value`, which was read of it.
+// Members of objects have no order once they are read; in the schema of a constraint it counts.
+// Puts the texts of the schemas in `line` where they stand in `value`, which was read of it.
 void keep_order_of_schemas(std::string_view line, nlohmann::json& value);
 
 }  // namespace tandem

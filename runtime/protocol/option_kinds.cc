@@ -152,8 +152,8 @@ Kind constraint() {
             auto read = read_constraint(value, source.name);
             if (!read) return;
             if (out.has_constraint())
-              throw invalid_request(source.name, "cannot be combined with " +
-                                                     out.constraint().field());
+              throw invalid_request(source.name,
+                                    "cannot be combined with " + out.constraint().field());
             *out.mutable_constraint() = *std::move(read);
           },
           [](const Options& options, const Field*, const std::string& name) {

@@ -27,7 +27,8 @@ nlohmann::ordered_json parse_schema(const std::string& text) {
   };
   try {
     Json schema = Json::parse(text, limit);
-    if (too_deep) throw grammar_explodes("nested deeper than " + std::to_string(kMaxDepth) + " levels");
+    if (too_deep)
+      throw grammar_explodes("nested deeper than " + std::to_string(kMaxDepth) + " levels");
     return schema;
   } catch (const Json::exception&) {
     throw wrong_grammar("it is not valid JSON");
@@ -42,7 +43,8 @@ Grammar grammar_of(const proto::Constraint& constraint) {
       case proto::Constraint::kRegex: return parse_regex(constraint.regex(), grammar);
       case proto::Constraint::kChoice: {
         std::vector<Grammar::Ref> texts;
-        for (const std::string& text : constraint.choice().texts()) texts.push_back(grammar.text(text));
+        for (const std::string& text : constraint.choice().texts())
+          texts.push_back(grammar.text(text));
         return grammar.alternatives(std::move(texts));
       }
       case proto::Constraint::kJsonSchema:

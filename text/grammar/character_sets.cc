@@ -24,7 +24,9 @@ std::optional<icu::UnicodeSet> by_pattern(const std::string& pattern) {
 }  // namespace
 
 std::optional<icu::UnicodeSet> property_class(const std::string& name) {
-  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '='; };
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '=';
+  };
   if (name.empty() || !std::all_of(name.begin(), name.end(), is_plain)) return std::nullopt;
   auto set = by_pattern("[\\p{" + name + "}]");
   if (set) set->retainAll(all_characters());

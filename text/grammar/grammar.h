@@ -37,7 +37,7 @@ class Grammar {
   Ref character(char32_t c);
   // Valid UTF-8.
   Ref text(std::string_view utf8);
-  Ref nothing() { return sequence({}); }        // the empty text
+  Ref nothing() { return sequence({}); }         // the empty text
   Ref impossible() { return alternatives({}); }  // no text at all
   Ref sequence(std::vector<Ref> parts);
   Ref alternatives(std::vector<Ref> parts);

@@ -149,8 +149,7 @@ class GrammarCompiler {
     } else {
       // Whoever leaves early leaves for good.
       int32_t next = to;
-      for (int64_t i = e.least; i < e.most; ++i)
-        next = add_split({build(part, next, end), to});
+      for (int64_t i = e.least; i < e.most; ++i) next = add_split({build(part, next, end), to});
       to = next;
     }
     for (int64_t i = 0; i < e.least; ++i) to = build(part, to, end);

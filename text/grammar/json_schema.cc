@@ -15,7 +15,7 @@
 #include "text/grammar/json_texts.h"
 #include "text/grammar/number_ranges.h"
 #include "text/grammar/regex_parser.h"
-#include "text/grammar/schema_pointer.h"
+#include "text/grammar/schema_parts.h"
 
 namespace tandem {
 namespace {
@@ -23,12 +23,26 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Ref = Grammar::Ref;
 
-
-constexpr std::array kUnsupported = {
-    "not",           "if",       "then",          "else",          "patternProperties",
-    "propertyNames", "contains", "minContains",   "maxContains",   "dependentRequired",
-    "minProperties", "maxProperties", "dependentSchemas", "dependencies", "unevaluatedItems",
-    "unevaluatedProperties", "multipleOf", "$dynamicRef", "$recursiveRef", "additionalItems"};
+constexpr std::array kUnsupported = {"not",
+                                     "if",
+                                     "then",
+                                     "else",
+                                     "patternProperties",
+                                     "propertyNames",
+                                     "contains",
+                                     "minContains",
+                                     "maxContains",
+                                     "dependentRequired",
+                                     "minProperties",
+                                     "maxProperties",
+                                     "dependentSchemas",
+                                     "dependencies",
+                                     "unevaluatedItems",
+                                     "unevaluatedProperties",
+                                     "multipleOf",
+                                     "$dynamicRef",
+                                     "$recursiveRef",
+                                     "additionalItems"};
 
 class SchemaParser {
  public:
@@ -74,11 +88,27 @@ class SchemaParser {
 
   // Beside it may stand what describes, nothing that restricts.
   static void check_alone(const Json& s, const char* key, const std::string& where) {
-    static constexpr std::array kRestrict = {
-        "$ref",     "allOf",     "anyOf",     "oneOf",    "const",    "enum",
-        "type",     "properties", "required", "items",    "prefixItems", "additionalProperties",
-        "minItems", "maxItems",  "minLength", "maxLength", "pattern",  "minimum",
-        "maximum",  "exclusiveMinimum", "exclusiveMaximum"};
+    static constexpr std::array kRestrict = {"$ref",
+                                             "allOf",
+                                             "anyOf",
+                                             "oneOf",
+                                             "const",
+                                             "enum",
+                                             "type",
+                                             "properties",
+                                             "required",
+                                             "items",
+                                             "prefixItems",
+                                             "additionalProperties",
+                                             "minItems",
+                                             "maxItems",
+                                             "minLength",
+                                             "maxLength",
+                                             "pattern",
+                                             "minimum",
+                                             "maximum",
+                                             "exclusiveMinimum",
+                                             "exclusiveMaximum"};
     for (const char* other : kRestrict)
       if (std::string(other) != key && s.contains(other))
         refuse(where, std::string(other) + " beside " + key);
@@ -108,10 +138,10 @@ class SchemaParser {
     for (size_t i = 0; i < s[key].size(); ++i) {
       const std::string at = here + "/" + std::to_string(i);
       const Json& one = s[key][i];
-      const bool alone = !restricts(rest);
+      const bool alone = !restricts_values(rest);
       if (!alone && !one.is_object()) fail(at, "must be an object beside other keywords");
       ways.push_back(alone ? schema(one, at, depth + 1)
-                           : schema(merged(rest, one, at), at, depth + 1));
+                           : schema(merged_schemas(rest, one, at), at, depth + 1));
     }
     return g_.alternatives(std::move(ways));
   }
@@ -123,54 +153,28 @@ class SchemaParser {
     for (size_t i = 0; i < s["allOf"].size(); ++i) {
       const std::string at = where + "/allOf/" + std::to_string(i);
       Json one = s["allOf"][i];
-      if (one.is_object() && one.contains("$ref") && restricts(rest)) one = resolved(one, at);
+      if (one.is_object() && one.contains("$ref") && restricts_values(rest))
+        one = resolved(one, at);
       if (!one.is_object()) refuse(at, "true or false in allOf");
-      rest = merged(rest, one, at);
+      rest = merged_schemas(rest, one, at);
     }
     return schema(rest, where, depth + 1);
   }
 
   Json resolved(const Json& s, const std::string& where) {
     check_alone(s, "$ref", where);
-    const Json* target = s["$ref"].is_string() ? find_schema(root_, s["$ref"].get<std::string>()) : nullptr;
+    const Json* target =
+        s["$ref"].is_string() ? find_schema(root_, s["$ref"].get<std::string>()) : nullptr;
     if (target == nullptr) fail(where + "/$ref", "there is no such schema");
     return *target;
-  }
-
-  static bool restricts(const Json& s) {
-    static constexpr std::array kDescribe = {"title",    "description", "$defs",   "definitions",
-                                             "$schema",  "$id",         "$comment", "examples",
-                                             "default",  "discriminator"};
-    return std::any_of(s.items().begin(), s.items().end(), [](const auto& item) {
-      return std::find(kDescribe.begin(), kDescribe.end(), item.key()) == kDescribe.end();
-    });
-  }
-
-  // What holds for both; where that cannot be said by one schema, it is refused.
-  static Json merged(Json a, const Json& b, const std::string& where) {
-    for (const auto& [key, value] : b.items()) {
-      if (!a.contains(key) || a[key] == value) {
-        a[key] = value;
-      } else if (key == "required" && value.is_array() && a[key].is_array()) {
-        for (const Json& name : value) a[key].push_back(name);
-      } else if (key == "properties" && value.is_object() && a[key].is_object()) {
-        a[key] = merged(a[key], value, where + "/properties");
-      } else if (key == "title" || key == "description") {
-        continue;
-      } else {
-        refuse(where, "a second " + key);
-      }
-    }
-    return a;
   }
 
   Ref constants(const Json& s, const Json& values, const std::string& where) {
     std::vector<Ref> ways;
     const auto wanted = types(s, where);
     for (const Json& value : values)
-      if (!s.contains("type") || std::any_of(wanted.begin(), wanted.end(), [&](const auto& type) {
-            return is_of(value, type);
-          }))
+      if (!s.contains("type") || std::any_of(wanted.begin(), wanted.end(),
+                                             [&](const auto& type) { return is_of(value, type); }))
         ways.push_back(texts_.constant(value));
     return g_.alternatives(std::move(ways));
   }
@@ -182,7 +186,7 @@ class SchemaParser {
   }
 
   static std::vector<std::string> types(const Json& s, const std::string& where) {
-    static const std::vector<std::string> kAll = {"object",  "array",  "string", "number",
+    static const std::vector<std::string> kAll = {"object",  "array",   "string", "number",
                                                   "integer", "boolean", "null"};
     if (!s.contains("type")) {
       if (s.contains("properties") || s.contains("required") || s.contains("additionalProperties"))
@@ -197,7 +201,8 @@ class SchemaParser {
     const Json& type = s["type"];
     std::vector<std::string> out;
     for (const Json& one : type.is_array() ? type : Json::array({type})) {
-      if (!one.is_string() || std::find(kAll.begin(), kAll.end(), one.get<std::string>()) == kAll.end())
+      if (!one.is_string() ||
+          std::find(kAll.begin(), kAll.end(), one.get<std::string>()) == kAll.end())
         fail(where + "/type", "there is no such type");
       out.push_back(one.get<std::string>());
     }
@@ -218,7 +223,8 @@ class SchemaParser {
     if (!s.contains(key)) return std::nullopt;
     const Json& value = s[key];
     const double number = value.is_number() ? value.get<double>() : -1;
-    if (number < 0 || number != std::floor(number)) fail(where + "/" + key, "must be a whole number from 0");
+    if (number < 0 || number != std::floor(number))
+      fail(where + "/" + key, "must be a whole number from 0");
     if (number > static_cast<double>(kMaxRepeats))
       throw grammar_explodes(std::string(key) + " above " + std::to_string(kMaxRepeats));
     return static_cast<int64_t>(number);
@@ -251,7 +257,8 @@ class SchemaParser {
       if (!value.is_number()) fail(where + "/" + key, "must be a number");
       const auto number = value.get<double>();
       const bool integral = number == std::floor(number);
-      if (!whole && (!integral || open)) refuse(where, std::string(key) + " of numbers with a fraction");
+      if (!whole && (!integral || open))
+        refuse(where, std::string(key) + " of numbers with a fraction");
       if (std::abs(number) > 9e15) refuse(where, std::string(key) + " beyond 9e15");
       auto at = static_cast<int64_t>(is_least ? std::ceil(number) : std::floor(number));
       if (open && integral) at += is_least ? 1 : -1;
@@ -272,12 +279,13 @@ class SchemaParser {
     if (has_first) {
       if (!s["prefixItems"].is_array()) fail(where + "/prefixItems", "must be a list of schemas");
       for (size_t i = 0; i < s["prefixItems"].size(); ++i)
-        first.push_back(schema(s["prefixItems"][i], where + "/prefixItems/" + std::to_string(i), depth + 1));
+        first.push_back(
+            schema(s["prefixItems"][i], where + "/prefixItems/" + std::to_string(i), depth + 1));
     }
     const auto least = count(s, "minItems", where);
     auto most = count(s, "maxItems", where);
     const bool no_more = has_first && !s.contains("items");
-    const Ref item = no_more              ? g_.impossible()
+    const Ref item = no_more               ? g_.impossible()
                      : s.contains("items") ? schema(s["items"], where + "/items", depth + 1)
                                            : texts_.value();
     return texts_.list(std::move(first), item, least.value_or(0), most);
@@ -315,8 +323,10 @@ class SchemaParser {
     required.erase(std::unique(required.begin(), required.end()), required.end());
     for (const std::string& name : required) {
       const bool described = s.contains("additionalProperties");
-      add(name, described ? schema(s["additionalProperties"], where + "/additionalProperties", depth + 1)
-                          : texts_.value(), true);
+      add(name,
+          described ? schema(s["additionalProperties"], where + "/additionalProperties", depth + 1)
+                    : texts_.value(),
+          true);
     }
     return out;
   }
@@ -327,7 +337,8 @@ class SchemaParser {
     const std::vector<Property> all = properties(s, where, depth);
     Ref others = g_.nothing(), other = g_.impossible();
     if (s.contains("additionalProperties") && s["additionalProperties"] != false) {
-      const Ref value = schema(s["additionalProperties"], where + "/additionalProperties", depth + 1);
+      const Ref value =
+          schema(s["additionalProperties"], where + "/additionalProperties", depth + 1);
       other = g_.sequence({texts_.string(0, std::nullopt), g_.character(U':'), value});
       others = g_.repeat(g_.sequence({g_.character(U','), other}), 0, std::nullopt);
     }
@@ -364,7 +375,7 @@ class SchemaParser {
   const Json& root_;
   Grammar& g_;
   JsonTexts texts_;
-  std::map<std::string, int> references_;              // rules by what they refer to
+  std::map<std::string, int> references_;             // rules by what they refer to
   std::vector<std::pair<std::string, int>> waiting_;  // of them those without a body
 };
 

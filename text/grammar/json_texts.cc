@@ -48,8 +48,9 @@ Ref JsonTexts::value() {
 Ref JsonTexts::object() {
   if (!object_) {
     object_ = g_.add_rule();
-    g_.define(*object_, g_.sequence({g_.character(U'{'), g_.optional(g_.sequence({member(), members()})),
-                                     g_.character(U'}')}));
+    g_.define(*object_,
+              g_.sequence({g_.character(U'{'), g_.optional(g_.sequence({member(), members()})),
+                           g_.character(U'}')}));
   }
   return g_.rule(*object_);
 }
@@ -78,9 +79,8 @@ Ref JsonTexts::constant(const nlohmann::ordered_json& value) { return g_.text(va
 Ref JsonTexts::character() {
   static const icu::UnicodeSet plain = set_of(R"([^\u0000-\u001f\u0022\u005c])"),
                                escapes = set_of(R"([\u0022\u005c/bfnrt])"),
-                               digits = set_of("[0-9a-fA-F]"),
-                               not_d = set_of("[0-9a-cefA-CEF]"), d = set_of("[dD]"),
-                               below_surrogates = set_of("[0-7]");
+                               digits = set_of("[0-9a-fA-F]"), not_d = set_of("[0-9a-cefA-CEF]"),
+                               d = set_of("[dD]"), below_surrogates = set_of("[0-7]");
   const auto of = [&](const icu::UnicodeSet& set) { return g_.characters(set); };
   const auto hex = [&](int64_t count) { return g_.repeat(of(digits), count, count); };
   const Ref number = g_.alternatives(

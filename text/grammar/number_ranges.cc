@@ -26,12 +26,11 @@ class Digits {
     if (most)
       ways.push_back(same_length(low, high));
     else
-      ways.push_back(g_.sequence({digit('1', '9'), g_.repeat(any(), static_cast<int64_t>(low.size()) - 1, std::nullopt)}));
+      ways.push_back(g_.sequence(
+          {digit('1', '9'), g_.repeat(any(), static_cast<int64_t>(low.size()) - 1, std::nullopt)}));
     return g_.alternatives(std::move(ways));
   }
-  Ref digit(char first, char last) {
-    return g_.characters(icu::UnicodeSet(first, last));
-  }
+  Ref digit(char first, char last) { return g_.characters(icu::UnicodeSet(first, last)); }
   Ref any() { return digit('0', '9'); }
 
  private:
@@ -49,8 +48,9 @@ class Digits {
         g_.sequence({digit(low[0], low[0]), same_length(low.substr(1), nines)}),
         g_.sequence({digit(high[0], high[0]), same_length(zeros, high.substr(1))})};
     if (low[0] + 1 < high[0])
-      ways.push_back(g_.sequence({digit(static_cast<char>(low[0] + 1), static_cast<char>(high[0] - 1)),
-                                  any(low.size() - 1)}));
+      ways.push_back(
+          g_.sequence({digit(static_cast<char>(low[0] + 1), static_cast<char>(high[0] - 1)),
+                       any(low.size() - 1)}));
     return g_.alternatives(std::move(ways));
   }
 
@@ -72,8 +72,9 @@ Ref signed_range(const NumberRange& range, Grammar& g, const Make& make) {
   }
   if (!least || *least < 0) {
     const uint64_t low = most && *most < 0 ? magnitude(*most) : 0;
-    ways.push_back(g.sequence(
-        {g.character(U'-'), make(low, least ? std::optional(magnitude(*least)) : std::nullopt, true)}));
+    ways.push_back(
+        g.sequence({g.character(U'-'),
+                    make(low, least ? std::optional(magnitude(*least)) : std::nullopt, true)}));
   }
   return g.alternatives(std::move(ways));
 }
@@ -99,14 +100,14 @@ Ref numbers(const NumberRange& range, Grammar& g) {
   if (!range.least && !range.most) {
     const Ref mark = g.characters(icu::UnicodeSet(U'E', U'E').add(U'e'));
     const Ref sign = g.characters(icu::UnicodeSet(U'+', U'+').add(U'-'));
-    return g.sequence({integers({}, g), fraction,
-                       g.optional(g.sequence({mark, g.optional(sign), some}))});
+    return g.sequence(
+        {integers({}, g), fraction, g.optional(g.sequence({mark, g.optional(sign), some}))});
   }
   if (range.least && range.most && *range.least > *range.most) return g.impossible();
   return signed_range(range, g, [&](uint64_t low, std::optional<uint64_t> high, bool) {
     if (!high) return g.sequence({digits.between(low, std::nullopt), fraction});
-    const Ref zeros = g.optional(
-        g.sequence({g.character(U'.'), g.repeat(g.character(U'0'), 1, std::nullopt)}));
+    const Ref zeros =
+        g.optional(g.sequence({g.character(U'.'), g.repeat(g.character(U'0'), 1, std::nullopt)}));
     std::vector<Ref> ways{g.sequence({digits.between(*high, high), zeros})};
     if (low < *high) ways.push_back(g.sequence({digits.between(low, *high - 1), fraction}));
     return g.alternatives(std::move(ways));

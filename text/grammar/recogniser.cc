@@ -52,8 +52,9 @@ void Recogniser::Items::grow() {
 void Recogniser::Items::add(const Item& item) {
   if (list.size() * 2 >= slots_.size()) grow();
   const size_t mask = slots_.size() - 1;
-  uint64_t hash = mixed(mixed(static_cast<uint32_t>(item.place), static_cast<uint32_t>(item.origin)),
-                        static_cast<uint32_t>(item.within));
+  uint64_t hash =
+      mixed(mixed(static_cast<uint32_t>(item.place), static_cast<uint32_t>(item.origin)),
+            static_cast<uint32_t>(item.within));
   for (size_t at = (hash >> 20) & mask;; at = (at + 1) & mask) {
     if (slots_[at] == 0) {
       list.push_back(item);
@@ -116,13 +117,14 @@ Recogniser::State Recogniser::intern(std::vector<Item>& kept, bool accepts) {
   std::sort(kept.begin(), kept.end());
   uint64_t hash = accepts ? 1 : 0;
   for (const Item& item : kept)
-    hash = mixed(mixed(hash, static_cast<uint32_t>(item.place)),
-                 (uint64_t{static_cast<uint32_t>(item.origin)} << 32) |
-                     static_cast<uint32_t>(item.within));
+    hash = mixed(
+        mixed(hash, static_cast<uint32_t>(item.place)),
+        (uint64_t{static_cast<uint32_t>(item.origin)} << 32) | static_cast<uint32_t>(item.within));
   const auto [begin, end] = known_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     const auto same = items_of(it->second);
-    if (this->accepts(it->second) == accepts && std::equal(same.begin(), same.end(), kept.begin(), kept.end()))
+    if (this->accepts(it->second) == accepts &&
+        std::equal(same.begin(), same.end(), kept.begin(), kept.end()))
       return it->second;
   }
   const auto state = static_cast<State>(states_.size());

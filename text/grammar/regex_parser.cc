@@ -305,8 +305,8 @@ class RegexParser {
       case U'U': return by_number(8);
       default: break;
     }
-    const bool is_letter = (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') ||
-                           (c >= U'1' && c <= U'9');
+    const bool is_letter =
+        (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'1' && c <= U'9');
     if (is_letter) {
       at_ -= 2;
       fail("there is no escape \\" + printable(shown(c)));

@@ -38,13 +38,15 @@ TokenVocabulary::Trie make_trie(std::vector<Entry> entries) {
   };
   std::string_view before;
   for (const auto& [bytes, id] : entries) {
-    const auto [end, unused] = std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end());
+    const auto [end, unused] =
+        std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end());
     close(static_cast<size_t>(end - before.begin()));
     const auto at = static_cast<int32_t>(trie.ids.size());
     while (open.size() < bytes.size()) {
       const char byte = bytes[open.size()];
       open.push_back(trie.nodes.size());
-      trie.nodes.push_back({0, at, at, static_cast<uint16_t>(open.size()), static_cast<uint8_t>(byte)});
+      trie.nodes.push_back(
+          {0, at, at, static_cast<uint16_t>(open.size()), static_cast<uint8_t>(byte)});
     }
     trie.ids.push_back(id);
     trie.nodes[open.back()].last = at + 1;
@@ -73,7 +75,8 @@ TokenVocabulary::TokenVocabulary(const Tokenizer& tokenizer, int32_t size) {
     if (first && !any_spaced) break;
     std::vector<Entry> entries;
     for (int32_t id = 0; id < known; ++id)
-      if (const std::string_view text = bytes(id, first); !text.empty()) entries.emplace_back(text, id);
+      if (const std::string_view text = bytes(id, first); !text.empty())
+        entries.emplace_back(text, id);
     (first ? first_ : trie_) = make_trie(std::move(entries));
   }
   find_writable();
@@ -100,14 +103,16 @@ void TokenVocabulary::find_writable() {
     }
   }
   writes_all_ = std::all_of(single.begin(), single.end(), [](bool is) { return is; });
-  const bool writes_bytes = std::any_of(single.begin() + 0x80, single.end(), [](bool is) { return is; });
+  const bool writes_bytes =
+      std::any_of(single.begin() + 0x80, single.end(), [](bool is) { return is; });
   if (writes_all_ || !writes_bytes) return;
   std::string text;
   for (char32_t c = 0x80; c <= 0x10ffff; ++c) {
     if (c >= 0xd800 && c <= 0xdfff) continue;
     text.clear();
     append_utf8(c, text);
-    if (std::all_of(text.begin(), text.end(), [&](char b) { return single[static_cast<uint8_t>(b)]; }))
+    if (std::all_of(text.begin(), text.end(),
+                    [&](char b) { return single[static_cast<uint8_t>(b)]; }))
       writable_.add(static_cast<UChar32>(c));
   }
 }

@@ -1,5 +1,5 @@
-// The bytes that a tokenizer's tokens write, as tries: the tokens that a grammar allows are found by
-// walking both at once.
+// The bytes that a tokenizer's tokens write, as tries: the tokens that a grammar allows are found
+// by walking both at once.
 #pragma once
 
 #include <unicode/uniset.h>
@@ -47,7 +47,7 @@ class TokenVocabulary {
   void find_writable();
 
   std::string bytes_;
-  std::vector<size_t> offsets_;   // of each id's bytes; size() + 1
+  std::vector<size_t> offsets_;    // of each id's bytes; size() + 1
   std::vector<bool> loses_space_;  // at the start
   Trie trie_, first_;
   icu::UnicodeSet writable_;

@@ -176,13 +176,11 @@ std::map<std::string, Parameter> not_built() {
                                           {"logits_processor", {{J("[]")}, {J("[1]")}}},
                                           {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
                                           {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
-  for (const char* name : {"constraints",          "force_words_ids",
-                           "watermarking_config",  "dola_layers",
-                           "assistant_early_exit", "assistant_model",
-                           "speculation_type",     "custom_generate",
-                           "negative_prompt_ids",  "prefix_allowed_tokens_fn",
-                           "stopping_criteria",    "thinking_token_budget",
-                           "repetition_detection", "output_kind"})
+  for (const char* name :
+       {"constraints", "force_words_ids", "watermarking_config", "dola_layers",
+        "assistant_early_exit", "assistant_model", "speculation_type", "custom_generate",
+        "negative_prompt_ids", "prefix_allowed_tokens_fn", "stopping_criteria",
+        "thinking_token_budget", "repetition_detection", "output_kind"})
     all[name] = {{}, {1, J("{\"a\": 1}"), "x"}};
   for (const char* name :
        {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",

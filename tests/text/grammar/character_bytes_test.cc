@@ -27,7 +27,8 @@ TEST(CharacterBytes, EachCharacterOfAClassAndNoOther) {
   for (int trial = 0; trial < 60; ++trial) {
     const char32_t most = trial % 3 == 0 ? 0x200 : trial % 3 == 1 ? 0x3000 : 0x10ffff;
     std::vector<char32_t> bounds;
-    for (size_t i = 2 * (1 + rng() % 5); i > 0; --i) bounds.push_back(static_cast<char32_t>(rng() % most));
+    for (size_t i = 2 * (1 + rng() % 5); i > 0; --i)
+      bounds.push_back(static_cast<char32_t>(rng() % most));
     std::sort(bounds.begin(), bounds.end());
     std::vector<CodePointRange> ranges;
     for (size_t i = 0; i < bounds.size(); i += 2) {

@@ -23,7 +23,8 @@ TEST(GbnfParser, Texts) {
 root ::= expr "\n"
 expr ::= expr [-+] term | term   # left recursion
 term ::= num | "(" expr ")"
-num  ::= [0-9]+ ("." [0-9]{1,2})?
+num  ::= [0-9]+ ("." [0-9]{
+    1, 2})?
 )");
   EXPECT_TRUE(arithmetic.matches("1+(2-3.25)\n"));
   EXPECT_FALSE(arithmetic.matches("1+(2-3.255)\n"));
@@ -31,7 +32,8 @@ num  ::= [0-9]+ ("." [0-9]{1,2})?
   EXPECT_TRUE(arithmetic.begins("((((1"));
   EXPECT_FALSE(arithmetic.begins("())"));
 
-  Matcher list = gbnf_matcher("root ::=\n  \"a\" root\n  | [^\\x61-\\u0062\\]]{2}\n  | (\n . \"é\" )");
+  Matcher list =
+      gbnf_matcher("root ::=\n  \"a\" root\n  | [^\\x61-\\u0062\\]]{2}\n  | (\n . \"é\" )");
   EXPECT_TRUE(list.matches("aaac-"));
   EXPECT_TRUE(list.matches("xé"));
   EXPECT_FALSE(list.matches("aab]"));
@@ -58,8 +60,8 @@ TEST(GbnfParser, ErrorsNameTheLine) {
   EXPECT_FALSE(gbnf_matcher("root ::= \"a\" root").has_text());
 }
 
-// A grammar of rules A, B, …, each a list of alternatives, each a list of small letters, which stand
-// for themselves, and capital ones, which stand for rules.
+// A grammar of rules A, B, …, each a list of alternatives, each a list of small letters, which
+// stand for themselves, and capital ones, which stand for rules.
 using Rules = std::vector<std::vector<std::string>>;
 
 Rules random_rules(std::mt19937_64& rng) {
@@ -80,7 +82,8 @@ std::string gbnf_of(const Rules& rules) {
     for (size_t k = 0; k < rules[i].size(); ++k) {
       if (k > 0) out += " | ";
       if (rules[i][k].empty()) out += "\"\"";
-      for (const char c : rules[i][k]) out += c < 'a' ? std::string("r") + c + " " : std::string("\"") + c + "\" ";
+      for (const char c : rules[i][k])
+        out += c < 'a' ? std::string("r") + c + " " : std::string("\"") + c + "\" ";
     }
     out += "\n";
   }
@@ -97,7 +100,8 @@ bool naively_matches(const Rules& rules, const std::string& text) {
         const char c = symbols[at];
         if (c >= 'a') return from < to && text[from] == c && fits(symbols, at + 1, from + 1, to);
         for (size_t cut = from; cut <= to; ++cut)
-          if (made.contains({static_cast<size_t>(c - 'A'), from, cut}) && fits(symbols, at + 1, cut, to))
+          if (made.contains({static_cast<size_t>(c - 'A'), from, cut}) &&
+              fits(symbols, at + 1, cut, to))
             return true;
         return false;
       };
@@ -123,7 +127,8 @@ std::optional<std::string> completed(Matcher& matcher, const std::string& begin)
     const auto state = matcher.behind(text);
     if (matcher.recogniser().accepts(state)) return text;
     for (const char c : {'a', 'b'})
-      if (const auto next = matcher.behind(text + c); next != Recogniser::kDead && seen.insert(next).second)
+      if (const auto next = matcher.behind(text + c);
+          next != Recogniser::kDead && seen.insert(next).second)
         waiting.push_back(text + c);
   }
   return std::nullopt;

@@ -11,8 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Matcher schema_matcher(const std::string& schema) {
-  return Matcher(
-      [&](Grammar& grammar) { return parse_json_schema(Json::parse(schema), grammar); });
+  return Matcher([&](Grammar& grammar) { return parse_json_schema(Json::parse(schema), grammar); });
 }
 
 struct SchemaCase {
@@ -35,12 +34,16 @@ TEST(JsonSchema, CanonicalTexts) {
        {R"("red")", "null", "3", "2.5", R"({"a":[1]})"},
        {"red", "4"}},
       {R"({"type": "integer"})", {"0", "-12", "7"}, {"01", "1.0", "+1", ""}},
-      {R"({"type": "integer", "minimum": 0, "maximum": 120})", {"0", "9", "120"}, {"121", "-1", "00"}},
+      {R"({"type": "integer", "minimum": 0, "maximum": 120})",
+       {"0", "9", "120"},
+       {"121", "-1", "00"}},
       {R"({"type": "integer", "exclusiveMinimum": -3, "exclusiveMaximum": 3})",
        {"-2", "0", "2"},
        {"-3", "3", "-0"}},
       {R"({"type": "number"})", {"0", "-1.50", "2e10", "1.5E-3"}, {".5", "1.", "01"}},
-      {R"({"type": "number", "minimum": 0, "maximum": 10})", {"0", "9.99", "10", "10.0"}, {"10.5", "-1"}},
+      {R"({"type": "number", "minimum": 0, "maximum": 10})",
+       {"0", "9.99", "10", "10.0"},
+       {"10.5", "-1"}},
       {R"({"type": ["integer", "null"]})", {"1", "null"}, {"true"}},
       {R"({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2})",
        {"[true]", "[true,false]"},
@@ -65,7 +68,9 @@ TEST(JsonSchema, CanonicalTexts) {
       {R"({"type": "object", "properties": {"k": {"const": 1}}, "oneOf": [{"required": ["k"]}, {"properties": {"j": {"const": 2}}, "required": ["j"]}]})",
        {R"({"k":1})", R"({"k":1,"j":2})", R"({"j":2})"},
        {"{}"}},
-      {R"({"allOf": [{"properties": {"a": {"const": 1}}}, {"required": ["a"]}]})", {R"({"a":1})"}, {"{}"}},
+      {R"({"allOf": [{"properties": {"a": {"const": 1}}}, {"required": ["a"]}]})",
+       {R"({"a":1})"},
+       {"{}"}},
       {R"({"$ref": "#/$defs/tree", "$defs": {"tree": {"properties": {"v": {"const": 1}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}, "required": ["v"]}}})",
        {R"({"v":1})", R"({"v":1,"kids":[{"v":1,"kids":[]},{"v":1}]})"},
        {R"({"v":1,"kids":[{}]})", R"({"v":1,"kids":[{"v":1}})"}},
@@ -91,7 +96,8 @@ TEST(JsonSchema, WithoutAText) {
 
 TEST(JsonSchema, ErrorsNameThePlace) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"properties": {"a": {"type": "strnig"}}})", "at #/properties/a/type: there is no such type"},
+      {R"({"properties": {"a": {"type": "strnig"}}})",
+       "at #/properties/a/type: there is no such type"},
       {R"({"items": {"$ref": "#/$defs/x"}})", "at #/items/$ref: there is no schema \"#/$defs/x\""},
       {R"({"$ref": "http://x"})", "another document's schema is not supported"},
       {R"({"type": "integer", "multipleOf": 3})", "at #: multipleOf is not supported"},
@@ -122,8 +128,10 @@ TEST(NumberRanges, HoldWhatTheyShould) {
     for (int i = 0; i < 400; ++i) {
       int64_t value = static_cast<int64_t>(rng() % 3000) - 1500;
       if (i < 12 && (range.least || range.most))
-        value = (range.least && (i % 2 == 0 || !range.most) ? *range.least : *range.most) + i % 3 - 1;
-      const bool inside = (!range.least || *range.least <= value) && (!range.most || value <= *range.most);
+        value =
+            (range.least && (i % 2 == 0 || !range.most) ? *range.least : *range.most) + i % 3 - 1;
+      const bool inside =
+          (!range.least || *range.least <= value) && (!range.most || value <= *range.most);
       const std::string text = std::to_string(value);
       ASSERT_EQ(whole.matches(text), inside) << text << " trial " << trial;
       ASSERT_EQ(real.matches(text), inside) << text << " trial " << trial;

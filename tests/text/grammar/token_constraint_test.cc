@@ -23,9 +23,11 @@ std::shared_ptr<const TokenVocabulary> vocabulary_of(std::vector<std::string> pi
 std::vector<std::string> byte_pieces(std::mt19937_64& rng, size_t count) {
   std::vector<std::string> pieces{"", ""};
   for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
-  for (const char* text : {"é", "日", "🙂", "ab", " a", "-1", "00", "\":", "{\""}) pieces.emplace_back(text);
+  for (const char* text : {"é", "日", "🙂", "ab", " a", "-1", "00", "\":", "{\""})
+    pieces.emplace_back(text);
   while (pieces.size() < count)
-    pieces.push_back(pieces[2 + rng() % (pieces.size() - 2)] + pieces[34 + rng() % (pieces.size() - 34)]);
+    pieces.push_back(pieces[2 + rng() % (pieces.size() - 2)] +
+                     pieces[34 + rng() % (pieces.size() - 34)]);
   return pieces;
 }
 
@@ -46,8 +48,9 @@ TEST(TokenConstraint, MasksAreThoseOfEachTokenByItself) {
   std::mt19937_64 rng(1);
   const auto pieces = byte_pieces(rng, 900);
   const auto vocabulary = vocabulary_of(pieces);
-  for (const char* regex : {".{5,12}", "[^\\x00-\\x7f]{3,4}", "[ -~]{3}", "(yes|no|maybe)",
-                            "[0-9]{3}-[0-9]{2}", "[🙂-🚀]{1,3}", "\\w{1,7} \\w{1,7}", "(a|ab|abc)!?"}) {
+  for (const char* regex :
+       {".{5,12}", "[^\\x00-\\x7f]{3,4}", "[ -~]{3}", "(yes|no|maybe)", "[0-9]{3}-[0-9]{2}",
+        "[🙂-🚀]{1,3}", "\\w{1,7} \\w{1,7}", "(a|ab|abc)!?"}) {
     const TokenConstraint constraint = constraint_of(regex, vocabulary);
     Matcher matcher([&](Grammar& grammar) { return parse_regex(regex, grammar); });
     for (int walk = 0; walk < 5; ++walk) {
