@@ -55,6 +55,9 @@ class PipelineTokenizer : public Tokenizer {
   std::optional<char> byte_of(int32_t id) const override;
   bool is_special(int32_t id) const override;
   bool stands_apart(int32_t id) const override;
+  bool is_added(int32_t id) const override {
+    return python_ ? python_->text(id).has_value() : splitter_.added().text(id).has_value();
+  }
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
   bool spaces_special() const override { return decoder_->spaces_special(); }

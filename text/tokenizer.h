@@ -62,6 +62,8 @@ class Tokenizer {
   // What a stream takes; without data: nothing.
   virtual std::string_view token_text(int32_t) const { return {}; }
   virtual bool is_special(int32_t id) const = 0;
+  // Whether it was added to the vocabulary of the model, special or not.
+  virtual bool is_added(int32_t id) const { return is_special(id); }
   // Whether decode() joins the token to others like a special one, if it does not skip it.
   virtual bool stands_apart(int32_t id) const { return is_special(id); }
   // With trims_spaces(): the byte of a token such as <0xE2>. Neighbouring bytes form characters, or

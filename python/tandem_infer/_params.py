@@ -40,6 +40,11 @@ class SamplingParams:
     bad_words: Optional[List[str]] = None
     bad_words_ids: Optional[List[List[int]]] = None
     allowed_token_ids: Optional[List[int]] = None
+    guided_choice: Optional[List[str]] = None
+    guided_regex: Optional[str] = None
+    guided_json: Union[Dict[str, Any], str, bool, None] = None
+    guided_grammar: Optional[str] = None
+    structured_outputs: Optional[Dict[str, Any]] = None
     logit_bias: Optional[Dict[int, float]] = None
     forced_bos_token_id: Optional[int] = None
     forced_eos_token_id: Optional[int] = None

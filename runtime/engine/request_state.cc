@@ -7,8 +7,17 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/strings/printable.h"
 
 namespace tandem {
+namespace {
+
+// What a constrained sampler says when it had nothing to choose from.
+bool is_nothing_left(const proto::SamplingParams& params, float logprob) {
+  return params.has_constraint() && logprob == -std::numeric_limits<float>::infinity();
+}
+
+}  // namespace
 
 RequestState::RequestState(std::string request_id, PreparedRequest request,
                            const Tokenizer& tokenizer, double arrival_time, int priority)
@@ -27,6 +36,17 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
   for (int i = 0; i < n; ++i)
     seqs_.emplace_back(best_of ? *candidates_.Add() : *output_.mutable_outputs(i), tokenizer,
                        params_, prompt);
+}
+
+void RequestState::note_stuck(size_t index) {
+  const proto::CompletionOutput& output = seqs_[index].output();
+  std::string where = "no token can follow";
+  if (!uses_beams(params_))
+    where += " behind " + std::to_string(output.token_ids_size()) + " tokens, " +
+             in_quotes(output.text());
+  else
+    where += " in any beam";
+  stuck_ = invalid_request(params_.constraint().field(), where);
 }
 
 // All have ended: the best by their sum of log-probabilities, as vLLM; of equals the lower index.
@@ -93,6 +113,10 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
     if (index >= static_cast<int64_t>(seqs_.size())) continue;
     SequenceOutputState& seq = seqs_[static_cast<size_t>(index)];
     if (seq.finished()) continue;
+    if (is_nothing_left(params_, sample.logprob())) {
+      note_stuck(static_cast<size_t>(index));
+      return ended;
+    }
     if (first_token_ < 0) first_token_ = now;
     ++num_tokens_;
     const SequenceStatus status = seq.append(sample);
@@ -115,6 +139,11 @@ void RequestState::end_by_time(std::vector<Finished>& ended) {
 
 void RequestState::finish_beams(const proto::BeamResult& result, double now) {
   TANDEM_CHECK_EQ(static_cast<size_t>(result.hypotheses_size()), seqs_.size());
+  // Others of the search may have less left than the best one.
+  if (is_nothing_left(params_, result.hypotheses(0).cumulative_logprob())) {
+    note_stuck(0);
+    return;
+  }
   if (first_token_ < 0) first_token_ = now;
   for (int i = 0; i < result.hypotheses_size(); ++i)
     seqs_[static_cast<size_t>(i)].finish(result.hypotheses(i));

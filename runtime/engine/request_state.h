@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/engine/sequence_output.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/sequence.h"
@@ -56,6 +58,8 @@ class RequestState {
                               double now);
   // The end of a beam search: until then there is no output.
   void finish_beams(const proto::BeamResult& result, double now);
+  // A sequence whose constraint no token could follow; then the request has failed. Null: none.
+  std::optional<InputError> stuck() const { return stuck_; }
   void add_preemption() { ++num_preemptions_; }
   void check_integrity() const;
 
@@ -68,6 +72,7 @@ class RequestState {
   bool add_embedding(const proto::SequenceGroupOutput& output);
   void add_prompt_logprobs(const proto::SequenceGroupOutput& output);
   void finish(double now);
+  void note_stuck(size_t index);
 
   proto::SamplingParams params_;
   double arrival_time_, first_scheduled_ = -1, first_token_ = -1;
@@ -79,6 +84,7 @@ class RequestState {
   google::protobuf::RepeatedPtrField<proto::CompletionOutput> candidates_;
   proto::Embedding rows_;  // of spans, until all of them are there
   std::vector<SequenceOutputState> seqs_;
+  std::optional<InputError> stuck_;
 };
 
 }  // namespace tandem

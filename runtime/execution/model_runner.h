@@ -22,6 +22,7 @@
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/step_runner.h"
+#include "runtime/request/constraint_store.h"
 
 namespace tandem {
 
@@ -32,6 +33,8 @@ struct RankModel {
   std::unique_ptr<Model> model;
   std::optional<LoadedDraftModel> draft_model =
       {};  // makes the drafts that are asked for; CPU only
+  // Of requests that have one; null: there are none.
+  std::shared_ptr<ConstraintStore> constraints = {};
 };
 
 struct RunnerConfig {

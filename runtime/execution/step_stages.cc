@@ -99,7 +99,8 @@ StepStages::StepStages(RankModel rank, const RunnerConfig& config)
       position_padding_(model_->limits().position_padding),
       pools_(ctx_, model_->kv_cache_spec(), config.block_size, config.num_device_blocks,
              config.num_host_blocks),
-      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value())) {
+      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value())),
+      constraints_(std::move(rank.constraints)) {
   if (!rank.draft_model) return;
   draft_model_ =
       std::make_unique<DraftModel>(ctx_, comm_, std::move(*rank.draft_model), config.block_size,
@@ -111,7 +112,19 @@ ModelStep StepStages::take_message(const proto::StepInput& input) {
   ModelStep step;
   step.scheduled = table_.apply(input);
   step.forgotten = table_.take_forgotten();
+  for (WorkerGroup* group : step.scheduled)
+    if (group->params.has_constraint() && group->constraint == nullptr) find_constraint(*group);
   return step;
+}
+
+// It was made where the request was prepared. Another process makes it once more.
+void StepStages::find_constraint(WorkerGroup& group) {
+  if (constraints_ == nullptr) return;
+  try {
+    group.constraint = constraints_->get(group.params.constraint());
+  } catch (const InputError& error) {
+    spdlog::warn("request {}: {}", group.request_id, error.what());
+  }
 }
 
 void StepStages::prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span) {

@@ -111,6 +111,7 @@ class StepStages {
  private:
   void make_drafts(const proto::StepInput& input, ModelStep& step);
   void build_batch(ModelStep& step);
+  void find_constraint(WorkerGroup& group);
 
   Context& ctx_;
   Communicator& comm_;
@@ -120,6 +121,7 @@ class StepStages {
   KvCachePools pools_;
   SequenceTable table_;
   std::unique_ptr<DraftModel> draft_model_;
+  std::shared_ptr<ConstraintStore> constraints_;
 };
 
 }  // namespace tandem

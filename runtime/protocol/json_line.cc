@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/protocol/constraint_reader.h"
 
 namespace tandem {
 
@@ -37,6 +38,7 @@ json parse_json_line(std::string_view line) {
   if (too_deep)
     throw InputError(ErrorKind::kInvalidRequest,
                      "JSON is nested deeper than " + std::to_string(kMaxDepth) + " levels");
+  keep_order_of_schemas(line, value);
   return value;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/protocol/constraint_reader.h"
 #include "runtime/protocol/options_reader.h"
 
 namespace tandem::option_kinds {
@@ -143,6 +144,20 @@ Kind early_stopping() {
           [](const Options& options, const Field*, const std::string& name) {
             if (!proto::SamplingParams::EarlyStopping_IsValid(options.early_stopping()))
               throw invalid_request(name, "must be true, false or \"never\"");
+          }};
+}
+
+Kind constraint() {
+  return {[](const json& value, const Source& source, const Field*, Options& out) {
+            auto read = read_constraint(value, source.name);
+            if (!read) return;
+            if (out.has_constraint())
+              throw invalid_request(source.name,
+                                    "cannot be combined with " + out.constraint().field());
+            *out.mutable_constraint() = *std::move(read);
+          },
+          [](const Options& options, const Field*, const std::string& name) {
+            check_constraint(options.constraint(), name);
           }};
 }
 

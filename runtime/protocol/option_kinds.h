@@ -48,6 +48,8 @@ Kind one_of(std::vector<std::string> words);
 // Of a language or a task. Two spellings of one parameter have to agree.
 Kind short_name(const char* other_spelling = nullptr);
 Kind early_stopping();
+// What the text has to be, by any of its names: two of them contradict each other.
+Kind constraint();
 
 // Of a field that is a message.
 template <class Message>

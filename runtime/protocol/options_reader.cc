@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "runtime/protocol/constraint_reader.h"
 #include "runtime/protocol/option_kinds.h"
 #include "runtime/protocol/option_values.h"
 
@@ -148,6 +149,13 @@ void add_processors(Table& t) {
   t.add("exponential_decay_length_penalty", hf, message(read_decay, check_decay));
 }
 
+// All of them say what the text has to be; a request has one.
+void add_constraints(Table& t) {
+  for (const char* name : {"guided_regex", "guided_choice", "guided_json", "guided_grammar",
+                           "response_format", "structured_outputs", "guided_decoding"})
+    t.add(name, Origin::kVllm, "constraint", option_kinds::constraint());
+}
+
 void add_output(Table& t) {
   const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm;
   t.add("stop", vllm, message(read_texts, check_stop_strings));
@@ -171,6 +179,7 @@ const Table& table() {
     add_documents(t);
     add_sampling(t);
     add_processors(t);
+    add_constraints(t);
     add_output(t);
     return t;
   }();
@@ -234,6 +243,8 @@ void update_params(json& params, const json& over) {
 void check_options(const Options& options) {
   std::vector<const Field*> given;
   Options::GetReflection()->ListFields(options, &given);
+  if (options.has_constraint())
+    check_constraint(options.constraint(), options.constraint().field());
   for (const Field* field : given) {
     const auto it = table().rows.find(field->name());
     if (it != table().rows.end() && it->second.kind.check)

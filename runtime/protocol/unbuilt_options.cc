@@ -33,13 +33,6 @@ const Names& off_values() {
                "negative_prompt_ids",
                "prefix_allowed_tokens_fn",
                "stopping_criteria",
-               "guided_decoding",
-               "guided_json",
-               "guided_regex",
-               "guided_choice",
-               "guided_grammar",
-               "structured_outputs",
-               "response_format",
                "thinking_token_budget",
                "repetition_detection",
                "output_kind"});

@@ -178,6 +178,16 @@ void set_output(const OptionSources& s, proto::SamplingParams& out) {
   if (s.both.has_max_time()) out.set_max_time(s.both.max_time());
 }
 
+// The request's alone: a model has none.
+void set_constraint(const OptionSources& s, proto::SamplingParams& out) {
+  if (!s.request.has_constraint()) return;
+  *out.mutable_constraint() = s.request.constraint();
+  const std::string& name = s.request.constraint().field();
+  if (out.has_timestamps()) throw conflict(name, "cannot be combined with return_timestamps");
+  if (out.eos_token_id().empty())
+    throw conflict(name, "needs an end token (eos_token_id), with which the text ends");
+}
+
 // What acts on tokens as they are sampled: beams are known at the end only.
 void check_beams(const OptionSources& s, const proto::SamplingParams& out) {
   if (out.num_beams() == 1) return;
@@ -203,6 +213,7 @@ void refuse_others(const Options& request, const Names& known, const char* what)
   std::set<std::string> names(request.without_effect().begin(), request.without_effect().end());
   for (const auto* field : fields)
     if (!field->is_repeated()) names.insert(field->name());
+  if (names.erase("constraint") > 0) names.insert(request.constraint().field());
   for (const std::string& name : names)
     if (std::count(known.begin(), known.end(), name) == 0)
       throw invalid_request(name, std::string("has no effect on ") + what + "; leave it out");
@@ -312,6 +323,7 @@ proto::SamplingParams ParamsResolver::resolve(const Options& request,
   set_penalties(sources, out);
   set_tokens(sources, config_, out);
   set_output(sources, out);
+  set_constraint(sources, out);
   check_beams(sources, out);
   return out;
 }

@@ -77,6 +77,7 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
       images_(load_images(config_)),
       own_languages_(OwnLanguages::of(config_, tokenizer_->languages())),
       resolver_(config_, config_.vocab_size),
+      constraints_(ConstraintStore::of(model, config_.vocab_size)),
       next_seed_(seed.value_or(random_seed())) {
   if (!SpeechSettings::has_speech(config_)) return;
   try {
@@ -95,6 +96,9 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
   check_prompt(prompt);
   check_options(given);
   check_task(prompt, config_);
+  if (given.has_constraint() && given.has_split() && given.split() != "none")
+    throw invalid_request("split", "cannot be combined with " + given.constraint().field() +
+                                       ", which is of one text");
   std::optional<proto::GenerationOptions> changed;
   if (given.has_src_lang() || given.has_tgt_lang()) changed = own_languages_.without(given);
   const proto::GenerationOptions& options = changed ? *changed : given;
@@ -195,6 +199,7 @@ PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,
                           last ? resolver_.resolve_scoring(options, prepared.lengths, *last)
                                : resolver_.resolve(options, prepared.lengths)};
   if (request.inputs.has_encoder_frames()) check_without_ids(request.params);
+  if (request.params.has_constraint()) constraints_->get(request.params.constraint());
   const auto& words = options.bad_words().texts();
   if (!last)
     for (const auto& ids : bad_words_ids({words.begin(), words.end()}, *tokenizer_))

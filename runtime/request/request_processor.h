@@ -13,6 +13,7 @@
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/request/constraint_store.h"
 #include "runtime/request/document_plan.h"
 #include "runtime/request/language_rules.h"
 #include "runtime/request/params_resolver.h"
@@ -74,6 +75,7 @@ class RequestProcessor {
   std::optional<InputError> no_speech_;
   OwnLanguages own_languages_;
   ParamsResolver resolver_;
+  std::shared_ptr<ConstraintStore> constraints_;
   std::atomic<uint64_t> next_seed_;
 };
 

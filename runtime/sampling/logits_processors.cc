@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "kernels/logit_edits.h"
+#include "runtime/sampling/constraint_mask.h"
 #include "runtime/sampling/stop_rules.h"
 #include "runtime/sampling/timestamp_rules.h"
 
@@ -55,6 +56,7 @@ class DenseRow {
     tandem::mask_ngrams(history, tokens, row_);
     return true;
   }
+  void constrain(const SamplerSequence& seq) { mask_by_constraint(seq, row_); }
   void mask_times(const SamplerSequence& seq) {
     mask_by_timestamps(seq.params->timestamps(), seq.output_ids, row_);
   }
@@ -105,6 +107,7 @@ class RecordedRow {
   }
   void mask_others(const auto&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
   void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
+  void constrain(const SamplerSequence&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
   void mask_times(const SamplerSequence&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
 
  private:
@@ -285,6 +288,7 @@ void process(const SamplerSequence& seq, Row& row) {
     mask_ngrams(seq.encoder_ids, history, p.encoder_no_repeat_ngram_size(), row);
   mask_bad_words(p, history, row);
   mask_early_ends(seq, row);
+  if (p.has_constraint()) row.constrain(seq);
   if (bos_is_forced(seq)) force(std::initializer_list<int32_t>{p.forced_bos_token_id()}, row);
   if (eos_is_forced(seq)) force(p.forced_eos_token_id(), row);
   if (p.remove_invalid_values()) row.replace_invalid();
@@ -303,18 +307,19 @@ bool needs_processing(const SamplerSequence& seq) {
          p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0 ||
          p.bad_words_ids_size() > 0 || too_short(seq) || bos_is_forced(seq) || eos_is_forced(seq) ||
          p.remove_invalid_values() || p.has_exponential_decay_length_penalty() ||
-         p.suppress_tokens_size() > 0 || begins(seq) || p.has_timestamps();
+         p.suppress_tokens_size() > 0 || begins(seq) || p.has_timestamps() || p.has_constraint();
 }
 
 bool changes_whole_rows(const proto::SamplingParams& p) {
-  return p.remove_invalid_values() || !p.allowed_token_ids().empty() || p.has_timestamps();
+  return p.remove_invalid_values() || !p.allowed_token_ids().empty() || p.has_timestamps() ||
+         p.has_constraint();
 }
 
 bool reads_tokens(const proto::SamplingParams& p) {
   const auto longer = [](const auto& word) { return word.ids_size() > 1; };
   return std::any_of(p.sequence_bias().begin(), p.sequence_bias().end(), longer) ||
          std::any_of(p.bad_words_ids().begin(), p.bad_words_ids().end(), longer) ||
-         p.encoder_no_repeat_ngram_size() > 0 || p.has_timestamps();
+         p.encoder_no_repeat_ngram_size() > 0 || p.has_timestamps() || p.has_constraint();
 }
 
 bool reads_history(const proto::SamplingParams& p) {

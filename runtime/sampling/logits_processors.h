@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+class TokenConstraint;  // text/grammar/token_constraint.h
+
 // What the processors see of one sequence.
 struct SamplerSequence {
   const proto::SamplingParams* params = nullptr;
@@ -21,6 +23,8 @@ struct SamplerSequence {
   std::span<const int32_t> prompt_ids;  // decoder prompt
   std::span<const int32_t> output_ids;  // generated so far
   uint32_t seq_index = 0;               // index within the group, mixed into the seed
+  // Of params->constraint(). Null where it could not be made: then nothing may follow.
+  const TokenConstraint* constraint = nullptr;
 };
 
 // Whether process_logits() would change anything for the sequence's next token.

@@ -18,6 +18,8 @@ namespace tandem {
 
 namespace {
 
+constexpr float kNothingLeft = -std::numeric_limits<float>::infinity();
+
 void add_entry(proto::TokenLogprobs& out, int32_t id, double logprob, int32_t rank) {
   auto* entry = out.add_top();
   entry->set_token_id(id);
@@ -109,6 +111,9 @@ proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits
   out.set_logprob(changes && seq.params->processed_logprobs()
                       ? chosen.logprob
                       : raw[static_cast<size_t>(token)] - normaliser);
+  // Nothing was left to choose: said by the log-probability, which goes to all ranks.
+  if (changes && seq.params->has_constraint() && logits[static_cast<size_t>(token)] == kNothingLeft)
+    out.set_logprob(kNothingLeft);
   if (seq.params->has_logprobs())
     *out.mutable_logprobs() = logprobs_with(raw, token, seq.params->logprobs(), normaliser);
   return out;

@@ -194,7 +194,8 @@ void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::S
     if (RequestRecord* record =
             replicas_.running(event.replica(), result.request_id(), result.seq_id())) {
       record->state->finish_beams(result, now);
-      ends_.finish(*record, now);
+      const auto stuck = record->state->stuck();
+      stuck ? ends_.fail(*record, *stuck, now) : ends_.finish(*record, now);
     }
   settle(now);
   if (profile_ != nullptr) profile_->count_step();
@@ -205,6 +206,10 @@ void EngineCore::take_output(const proto::SchedulerEvent& event,
   RequestRecord* record = replicas_.running(event.replica(), output.request_id(), output.seq_id());
   if (record == nullptr) return;
   const auto ended = record->state->apply(output, event.scheduled_at(), now);
+  if (const auto stuck = record->state->stuck()) {
+    ends_.fail(*record, *stuck, now);
+    return;
+  }
   intake_.progress(*record, now);
   if (record->state->finished()) {
     ends_.finish(*record, now);

@@ -171,7 +171,8 @@ std::vector<proto::SequenceOutput> DraftModel::run(const std::vector<Row*>& rows
       append_cross(*row.group, block_size_, in);
     last.push_back(static_cast<int32_t>(in.input_ids.size()) - 1);
     views.push_back({row.params ? row.params.get() : &row.group->params, row.group->encoder.tokens,
-                     prompt, row.output, static_cast<uint32_t>(row.seq->index)});
+                     prompt, row.output, static_cast<uint32_t>(row.seq->index),
+                     row.group->constraint.get()});
     slots_.fill(row.seq->blocks, row.computed, length);
     row.computed = length;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
+
+class TokenConstraint;  // text/grammar/token_constraint.h
 
 struct WorkerSequence {
   int64_t seq_id = 0;
@@ -62,6 +65,7 @@ struct WorkerEncoder {
 struct WorkerGroup {
   std::string request_id;
   proto::SamplingParams params;
+  std::shared_ptr<const TokenConstraint> constraint;  // of params.constraint()
   WorkerEncoder encoder;
   std::vector<WorkerSequence> seqs;
   bool compute_encoder = false;  // in this step

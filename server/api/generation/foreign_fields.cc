@@ -35,7 +35,6 @@ constexpr RefusedField kRefused[] = {
     {"functions", "[[]]", "this kind of model calls no tools"},
     {"tool_choice", R"(["none", "auto"])", "this kind of model calls no tools"},
     {"function_call", R"(["none", "auto"])", "this kind of model calls no tools"},
-    {"response_format", R"([{"type": "text"}])", "only {\"type\": \"text\"}"},
     {"modalities", R"([["text"]])", "only [\"text\"]"},
     {"audio", "[]", "this kind of model writes text only"},
     {"web_search_options", "[]", "this server searches nothing"},

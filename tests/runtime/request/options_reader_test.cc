@@ -60,6 +60,11 @@ std::map<std::string, Parameter> parameters() {
     std::erase(p.bad, json(true));
     return p;
   }();
+  const Parameter structured{
+      {J("{}"), J("{\"regex\": \"a\"}"), J("{\"json\": {}, \"regex\": null}"),
+       J("{\"json_object\": true}"), J("{\"json_object\": false}")},
+      {1, "x", true, J("[]"), J("{\"regex\": 1}"), J("{\"structural_tag\": \"x\"}"),
+       J("{\"regex\": \"a\", \"choice\": [\"b\"]}")}};
   return {
       {"max_length", integer({3, 10, 10.0, 65}, {0, -1, 1, 2, 66, 1000000000000})},
       {"max_new_tokens", integer({2, 10, 64}, {0, -1, 1, 65, 2147483648})},
@@ -147,6 +152,16 @@ std::map<std::string, Parameter> parameters() {
       {"stop_strings", strings},
       {"logprobs", logprobs},
       {"prompt_logprobs", logprobs},
+      {"guided_regex", {{"a+", ""}, {1, true, J("[]"), J("{}"), std::string(300000, 'x')}}},
+      {"guided_grammar", {{"root ::= \"a\""}, {1, true, J("[]"), J("{}")}}},
+      {"guided_choice", {{J("[\"a\", \"\"]"), J("[]")}, {"a", 1, true, J("[1]"), J("{}")}}},
+      {"guided_json", {{J("{}"), "{}", true}, {1, J("[]")}}},
+      {"response_format",
+       {{J("{\"type\": \"text\"}"), J("{\"type\": \"json_object\"}"),
+         J("{\"type\": \"json_schema\", \"json_schema\": {\"schema\": {}}}")},
+        {1, "x", J("[]"), J("{}"), J("{\"type\": \"xml\"}"), J("{\"type\": \"json_schema\"}")}}},
+      {"structured_outputs", structured},
+      {"guided_decoding", structured},
   };
 }
 
@@ -161,17 +176,11 @@ std::map<std::string, Parameter> not_built() {
                                           {"logits_processor", {{J("[]")}, {J("[1]")}}},
                                           {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
                                           {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
-  for (const char* name : {"constraints",          "force_words_ids",
-                           "watermarking_config",  "dola_layers",
-                           "assistant_early_exit", "assistant_model",
-                           "speculation_type",     "custom_generate",
-                           "negative_prompt_ids",  "prefix_allowed_tokens_fn",
-                           "stopping_criteria",    "thinking_token_budget",
-                           "repetition_detection", "guided_decoding",
-                           "guided_json",          "guided_regex",
-                           "guided_choice",        "guided_grammar",
-                           "structured_outputs",   "response_format",
-                           "output_kind"})
+  for (const char* name :
+       {"constraints", "force_words_ids", "watermarking_config", "dola_layers",
+        "assistant_early_exit", "assistant_model", "speculation_type", "custom_generate",
+        "negative_prompt_ids", "prefix_allowed_tokens_fn", "stopping_criteria",
+        "thinking_token_budget", "repetition_detection", "output_kind"})
     all[name] = {{}, {1, J("{\"a\": 1}"), "x"}};
   for (const char* name :
        {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
