@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "models/config/vision_config.h"
+
 namespace tandem {
 namespace {
 
