@@ -157,8 +157,10 @@ TokenizerRule tokenizer() {
 // The class has a pattern that it takes for a plain string, whatever tokenizer.json says.
 void set_page_stages(const TokenizerRule::StageInput&, nlohmann::json& document) {
   const auto split = [](const char* text, const char* behavior) {
-    return nlohmann::json{
-        {"type", "Split"}, {"pattern", {{"String", text}}}, {"behavior", behavior}};
+    return nlohmann::json{{"type", "Split"},
+                          {"pattern", {{"String", text}}},
+                          {"behavior", behavior},
+                          {"invert", false}};
   };
   const nlohmann::json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   nlohmann::json model = std::move(document["model"]);
