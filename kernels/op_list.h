@@ -4,7 +4,8 @@
 // are named after the third column, or begin with it and "_". There is one in kernels/check, and at
 // least one each in kernels/cpu and kernels/cuda (tests/scripts/op_files_test.sh).
 //
-// A new op: its arguments and contract in one of these, a line here, and a function in each of the three.
+// A new op: its arguments and contract in one of these, a line here, and a function in each of the
+// three.
 #pragma once
 
 // clang-format off

@@ -22,20 +22,10 @@ const Names& off_values() {
     const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
       for (const char* name : these) all[name] = json::parse(off);
     };
-    add("[]", {"constraints",
-               "force_words_ids",
-               "watermarking_config",
-               "dola_layers",
-               "assistant_early_exit",
-               "assistant_model",
-               "speculation_type",
-               "custom_generate",
-               "negative_prompt_ids",
-               "prefix_allowed_tokens_fn",
-               "stopping_criteria",
-               "thinking_token_budget",
-               "repetition_detection",
-               "output_kind"});
+    add("[]", {"constraints", "force_words_ids", "watermarking_config", "dola_layers",
+               "assistant_early_exit", "assistant_model", "speculation_type", "custom_generate",
+               "negative_prompt_ids", "prefix_allowed_tokens_fn", "stopping_criteria",
+               "thinking_token_budget", "repetition_detection", "output_kind"});
     add("[1]", {"num_beam_groups", "guidance_scale"});
     add("[0]", {"diversity_penalty", "penalty_alpha"});
     add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
