@@ -22,9 +22,10 @@
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/step_runner.h"
-#include "runtime/request/constraint_store.h"
 
 namespace tandem {
+
+class ConstraintStore;  // runtime/request/constraint_store.h
 
 // What a rank computes with. The models were built on `ctx` and `comm`, which outlive the runner.
 struct RankModel {

@@ -1,12 +1,16 @@
 #include "runtime/execution/step_stages.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <string>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "runtime/execution/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
+#include "runtime/request/constraint_store.h"
 #include "runtime/sampling/sampler.h"
 
 namespace tandem {

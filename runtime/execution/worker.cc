@@ -17,6 +17,7 @@
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/model_runner.h"
+#include "runtime/request/constraint_store.h"
 
 namespace tandem {
 namespace {
@@ -100,10 +101,10 @@ class ModelWorker final : public Worker {
 
   void start(const proto::WorkerStart& start) override {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
-    const ModelConfig model = ModelConfig::load(config_.loading().model());
+    const int vocabulary = model_->config().vocab_size;
     runner_ = make_model_runner(
         {*ctx_, *comm_, std::move(model_), std::exchange(draft_model_, std::nullopt),
-         ConstraintStore::of(config_.loading().model(), model.vocab_size)},
+         ConstraintStore::of(config_.loading().model(), vocabulary)},
         {.block_size = config_.cache().block_size(),
          .num_device_blocks = start.num_device_blocks(),
          .num_host_blocks = start.num_host_blocks(),

@@ -13,7 +13,6 @@
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/request/constraint_store.h"
 #include "runtime/request/document_plan.h"
 #include "runtime/request/language_rules.h"
 #include "runtime/request/params_resolver.h"
@@ -22,6 +21,8 @@
 #include "text/tokenizer.h"
 
 namespace tandem {
+
+class ConstraintStore;  // runtime/request/constraint_store.h
 
 struct PreparedRequest {
   proto::EncoderDecoderInputs inputs;

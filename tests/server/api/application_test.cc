@@ -203,7 +203,7 @@ TEST(Generation, BadBodies) {
       {R"({"messages": [{"role": "user", "content": "a"}], "tools": [{}]})", "tools"},
       {R"({"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"})",
        "tool_choice"},
-      {R"({"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}})",
+      {R"({"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "xml"}})",
        "response_format"},
       {R"({"messages": [{"role": "user", "content": "a"}], "top_logprobs": 2})", "top_logprobs"},
       {R"({"messages": [{"role": "user", "content": "a"}], "logprobs": 2})", "logprobs"},
