@@ -107,9 +107,10 @@ class WordPieceModel final : public WordModel {
   };
 
   static uint64_t read_max_characters(const JsonView& json) {
-    if (!json.value().is_number_integer() || json.value() < 0)
+    const nlohmann::json& value = json.value();  // (2^64 - 1 is below 0 if it is compared with 0)
+    if (!value.is_number_unsigned() && !(value.is_number_integer() && value.get<int64_t>() >= 0))
       json.fail("expected a number, 0 or more");
-    return json.value().get<uint64_t>();
+    return value.get<uint64_t>();
   }
   bool is_short(std::string_view word) const {
     const auto begins = [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; };
