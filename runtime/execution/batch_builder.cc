@@ -129,8 +129,8 @@ int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size) {
 
 SamplerSequence sampler_view(const SampleRow& row) {
   const WorkerSequence& seq = row.seq();
-  return {&row.group->params, row.group->encoder.tokens, seq.prompt, seq.output,
-          static_cast<uint32_t>(seq.index), row.group->constraint.get()};
+  return {&row.group->params, row.group->encoder.tokens,        seq.prompt,
+          seq.output,         static_cast<uint32_t>(seq.index), row.group->constraint.get()};
 }
 
 Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
