@@ -96,7 +96,8 @@ class NaiveParser {
     const size_t n = text_.size();
     until_nothing_changes([&](size_t rule, const std::string& symbols) {
       if (makes_any_[rule] || !all_make_any(symbols, 0)) return false;
-      return makes_any_[rule] = true;
+      makes_any_[rule] = true;
+      return true;
     });
     until_nothing_changes([&](size_t rule, const std::string& symbols) {
       bool changed = false;
