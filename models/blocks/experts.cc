@@ -112,13 +112,16 @@ Tensor Experts::encode(NormedRows& x, const StepTensors& in) const {
   return forward(x, in.host->encoder_ranges);
 }
 
-// A prompt is computed at once in HuggingFace, what follows token by token.
+// A prompt is computed at once in HuggingFace, what follows token by token. (A sequence that is
+// recomputed has both in one step.)
 Tensor Experts::decode(NormedRows& x, const StepTensors& in) const {
   const AttentionMetadata& m = *in.host;
   std::vector<int32_t> prompts;
   for (size_t i = 0; i < m.num_computed_tokens.size(); ++i)
     if (m.num_computed_tokens[i] == 0)
-      prompts.insert(prompts.end(), {m.query_start_loc[i], m.query_start_loc[i + 1]});
+      prompts.insert(prompts.end(),
+                     {m.query_start_loc[i], std::min(m.query_start_loc[i] + m.num_prompt_tokens[i],
+                                                     m.query_start_loc[i + 1])});
   return forward(x, prompts);
 }
 

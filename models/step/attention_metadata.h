@@ -31,6 +31,7 @@ struct AttentionMetadata {
   std::vector<int32_t> num_tokens;           // [R] scheduled in this step
   std::vector<int32_t> num_computed_tokens;  // [R] in the cache before this step
   std::vector<int32_t> seq_lens;             // [R] computed + scheduled
+  std::vector<int32_t> num_prompt_tokens;    // [R] of the sequence, its first ones
   int32_t max_query_len = 0;
   std::vector<int32_t> slot_mapping;  // [T] where each token's keys and values go
   PageTable self_pages;               // [R]

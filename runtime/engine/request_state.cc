@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/strings/printable.h"
+#include "kernels/beam_order.h"
 
 namespace tandem {
 namespace {
@@ -139,8 +140,10 @@ void RequestState::end_by_time(std::vector<Finished>& ended) {
 
 void RequestState::finish_beams(const proto::BeamResult& result, double now) {
   TANDEM_CHECK_EQ(static_cast<size_t>(result.hypotheses_size()), seqs_.size());
-  // Others of the search may have less left than the best one.
-  if (is_nothing_left(params_, result.hypotheses(0).cumulative_logprob())) {
+  // Others of the search may have less left than the best one. Without a token it is none.
+  const proto::BeamHypothesis& best = result.hypotheses(0);
+  const bool none = best.token_ids().empty() && best.score() <= kImpossibleScore;
+  if (is_nothing_left(params_, best.cumulative_logprob()) || (none && params_.has_constraint())) {
     note_stuck(0);
     return;
   }

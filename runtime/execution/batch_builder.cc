@@ -81,7 +81,7 @@ void append_cross(const WorkerGroup& group, int block_size, ModelInput& in) {
 }
 
 void append_decoder(Blocks blocks, int first, std::span<const int32_t> ids, int block_size,
-                    ModelInput& in) {
+                    int num_prompt, ModelInput& in) {
   AttentionMetadata& attention = in.attention;
   const int count = static_cast<int>(ids.size()), end = first + count;
   in.input_ids.insert(in.input_ids.end(), ids.begin(), ids.end());
@@ -94,6 +94,7 @@ void append_decoder(Blocks blocks, int first, std::span<const int32_t> ids, int 
   attention.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
   attention.num_tokens.push_back(count);
   attention.num_computed_tokens.push_back(first);
+  attention.num_prompt_tokens.push_back(num_prompt);
   attention.seq_lens.push_back(end);
   attention.max_query_len = std::max(attention.max_query_len, count);
   append_pages(blocks, end, block_size, attention.self_pages);
@@ -115,7 +116,8 @@ void append_sequence(const WorkerGroup& group, int index, int block_size,
                         .num_tokens = static_cast<int32_t>(ids.size()),
                         .samples = seq.samples() && !group.params.has_pooling(),
                         .num_drafts = static_cast<int32_t>(seq.drafts.size())});
-  append_decoder(seq.blocks, seq.num_computed, ids, block_size, batch.input);
+  append_decoder(seq.blocks, seq.num_computed, ids, block_size, static_cast<int>(seq.prompt.size()),
+                 batch.input);
   if (padding) skip_padding(seq, seq.num_computed, ids, *padding, batch.input);
 }
 

@@ -50,8 +50,9 @@ int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size);
 void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
                     std::optional<int32_t> padding = {});
 // Tokens of one sequence at positions first, first + 1, …, with the table that covers them.
+// num_prompt: of the sequence.
 void append_decoder(std::span<const int32_t> blocks, int first, std::span<const int32_t> ids,
-                    int block_size, ModelInput& in);
+                    int block_size, int num_prompt, ModelInput& in);
 // Sets the positions of the tokens `ids`, which were appended last, in a model that does not count
 // `padding` (ModelLimits::position_padding). `first`: tokens of the sequence before them.
 void skip_padding(const WorkerSequence& seq, int first, std::span<const int32_t> ids,

@@ -312,7 +312,7 @@ FAMILIES = {
             vocab_size=150, d_model=16, d_kv=6, d_ff=24, num_layers=3, num_decoder_layers=2, num_heads=3,
             local_radius=4, global_block_size=8, relative_attention_num_buckets=8, relative_attention_max_distance=12,
             feed_forward_proj="gated-gelu", encoder_attention_type="transient-global", tie_word_embeddings=False)),
-        "t5": True, "spread": 1.6, "ids": (4, 150), "before": [], "behind": [1], "start": 0,
+        "t5": True, "spread": 1.2, "ids": (4, 150), "before": [], "behind": [1], "start": 0,
         "special": {**T5, "max_length": 48}},
     "pegasus-x-ids": {
         "model": (T.PegasusXConfig, dict(

@@ -165,7 +165,8 @@ std::vector<proto::SequenceOutput> DraftModel::run(const std::vector<Row*>& rows
     ids.clear();
     for (auto p = static_cast<size_t>(row.computed); p < static_cast<size_t>(length); ++p)
       ids.push_back(p < prompt.size() ? prompt[p] : row.output[p - prompt.size()]);
-    append_decoder(row.seq->blocks, row.computed, ids, block_size_, in);
+    append_decoder(row.seq->blocks, row.computed, ids, block_size_,
+                   static_cast<int>(row.seq->prompt.size()), in);
     if (padding) skip_padding(*row.seq, row.computed, ids, *padding, in);
     if (i + 1 == rows.size() || rows[i + 1]->group != row.group)
       append_cross(*row.group, block_size_, in);

@@ -54,16 +54,19 @@ proto::Prompt prompt_of(const std::string& name, const json& golden) {
   return out;
 }
 
-// Without what fills up shorter sequences of a search.
-std::vector<int> ids_of(const json& list, int pad) {
+// Without what fills up shorter sequences of a search: HuggingFace takes the end token where the
+// padding id is 0.
+std::vector<int> ids_of(const json& list, int pad, int eos) {
   auto out = list.get<std::vector<int>>();
-  while (out.size() > 1 && out.back() == pad) out.pop_back();
+  while (out.size() > 1 && (out.back() == pad || (out.back() == eos && out[out.size() - 2] == eos)))
+    out.pop_back();
   return out;
 }
 
 void expect_goldens(const std::string& name, const EngineConfig& config) {
   LLMEngine engine(config);
   const int pad = engine.model_config().pad_token_id;
+  const int eos = engine.model_config().eos_token_id.at(0);
   std::map<std::string, json> wanted;
   for (const json& golden : load_json(folder(name) / "golden.json")) {
     const auto id = golden["name"].get<std::string>();
@@ -82,7 +85,7 @@ void expect_goldens(const std::string& name, const EngineConfig& config) {
         json got = json::array();
         for (const int id : output.inputs().prompt_token_ids()) got.push_back(id);
         for (const int id : output.outputs(i).token_ids()) got.push_back(id);
-        EXPECT_EQ(ids_of(got, pad), ids_of(all[static_cast<size_t>(i)], pad))
+        EXPECT_EQ(ids_of(got, pad, eos), ids_of(all[static_cast<size_t>(i)], pad, eos))
             << output.request_id() << " " << i;
       }
       ++finished;
