@@ -123,9 +123,12 @@ TEST_P(Parity, Int8IsNear) {
   const double error = std::sqrt(worst.logit_errors / worst.logit_squares);
   std::cout << "int8 differs by " << error << " of the root mean square, at most by "
             << worst.logits << "\n";
-  // Another expert may be chosen where two are nearly alike.
+  // Another expert may be chosen where two are nearly alike. The sum of a block is larger than its
+  // tokens, and is rounded as they are.
   const std::string name = GetParam();
-  const double share = name == "switch-ids" || name == "nllb-moe-ids" ? 2 : 1;
+  const double share = name == "switch-ids" || name == "nllb-moe-ids" ? 2
+                       : name == "longt5-global-ids"                  ? 3
+                                                                      : 1;
   EXPECT_LE(error, share * kInt8Error);
   EXPECT_LE(worst.logits, share * kInt8LogitsTolerance);
   EXPECT_GT(worst.logits, kLogitsTolerance);
