@@ -97,10 +97,10 @@ struct Window {
   int32_t back = kAll, ahead = kAll;
 };
 
-// Keys that are none of a sequence's tokens, which all of its queries see besides: of sequence i
-// the rows [ranges[i][0], ranges[i][1]) of k and v. Several sequences may have the same. `bias`
-// goes by the key's number in its range less min(position / unit, keys in the range - 1), where
-// `position` is the query's; with a unit of 0 by the key's number alone.
+// Keys that are none of a sequence's tokens. All of its queries see them besides their own.
+// Sequence i has the rows [ranges[i][0], ranges[i][1]) of k and v; several sequences may have the
+// same. `bias` goes by a distance: the key's number in its range, less the query's unit, which is
+// min(position / unit, keys in the range - 1). With a unit of 0 it goes by the key's number alone.
 struct SideKeys {
   Tensor k, v;    // [G, num_kv_heads * head_dim]; empty where all ranges are
   Tensor ranges;  // [S, 2] i32; empty: there are no such keys
@@ -146,10 +146,11 @@ struct RaggedAttentionArgs {
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
-// AttentionType ENCODER within windows: every token attends to all tokens of its window, those that
-// fill it up as well. To the scaled score of points (y, x) and (y', x') is added
-// bias[h][(y - y' + window - 1) (2 window - 1) + x - x' + window - 1], and -100 if the edge of the
-// picture is between them.
+// AttentionType ENCODER within windows of pictures. A token attends to all tokens of its window,
+// and to those that fill it up. Two things are added to the scaled score of a query at (y, x) and a
+// key at (y', x'):
+// - bias[h][(y - y' + window - 1) * (2 * window - 1) + x - x' + window - 1];
+// - -100 if an edge of the picture lies between them, as in a shifted window.
 struct PictureAttentionArgs {
   Tensor q, k, v;  // [pictures * height * width, num_heads * head_dim]
   PictureWindows windows;

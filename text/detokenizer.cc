@@ -6,32 +6,12 @@
 #include "base/strings/utf8.h"
 #include "text/replaced.h"
 #include "text/tokenizer.h"
-#include "text/unicode/unicode_classes.h"
+#include "text/unicode/python_space.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
-size_t leading_space(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const CodePoint c = code_point_at(text, at);
-    if (!is_python_space(c.value)) break;
-    at += static_cast<size_t>(c.length);
-  }
-  return at;
-}
-
-size_t without_trailing_space(std::string_view text) {
-  size_t end = text.size();
-  while (end > 0) {
-    const size_t previous = previous_position(text, end);
-    if (!is_python_space(code_point_at(text, previous).value)) break;
-    end = previous;
-  }
-  return end;
-}
 
 }  // namespace
 
@@ -70,7 +50,7 @@ std::string Detokenizer::append(int32_t id) {
       append_trimmed(id);
     }
     ending_ = tokenizer_.ending(id);
-    return take(certain(without_trailing_space(pending_)));
+    return take(certain(right_stripped(pending_).size()));
   }
   pending_ += tokenizer_.token_bytes(id);
   return take(certain(pending_.size() - unfinished_utf8(pending_)));
@@ -87,7 +67,7 @@ void Detokenizer::append_trimmed(int32_t id) {
     text.erase(0, 1);
   starts_ = special || (starts_ && text.empty());
   pending_ += text;
-  if (!given_) pending_.erase(0, leading_space(pending_));
+  if (!given_) pending_.erase(0, pending_.size() - left_stripped(pending_).size());
 }
 
 // As SentencePiece: a byte that begins no character is U+FFFD, the next one may begin another.
@@ -109,7 +89,7 @@ void Detokenizer::append_characters(bool all) {
   bytes_.erase(0, at);
   starts_ = starts_ && text.empty();
   pending_ += text;
-  if (!given_) pending_.erase(0, leading_space(pending_));
+  if (!given_) pending_.erase(0, pending_.size() - left_stripped(pending_).size());
 }
 
 // Of pending_'s first bytes, those that no later text changes. What tidy_spaces() finds goes on, if
@@ -146,7 +126,7 @@ std::string Detokenizer::finish() {
   else if (!ending_.empty())
     text = pending_.append(ending_);
   else
-    text = take(without_trailing_space(pending_));
+    text = take(right_stripped(pending_).size());
   pending_.clear();
   return text;
 }

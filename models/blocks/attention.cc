@@ -63,6 +63,23 @@ void AttentionLayer::write_cross(const CrossAttentionQKVParallelLinear& qkv,
   ops::write_kv(build_.ctx, {k, v, in.cross_slot_mapping, pages});
 }
 
+ops::RaggedAttentionArgs AttentionLayer::ragged(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                const StepTensors& in) const {
+  return {.q = q,
+          .k = k,
+          .v = v,
+          .indptr = in.encoder_start_loc,
+          .num_heads = heads_.count(),
+          .head_dim = heads_.head_dim,
+          .scale = options_.scale,
+          .out = build_.ctx.make({q.dim(0), heads_.features().size()}),
+          .plan = in.encoder_plan(),
+          .bias = options_.position_bias,
+          .num_kv_heads = heads_.kv_count(),
+          .soft_cap = options_.soft_cap,
+          .window = options_.window};
+}
+
 ops::PagedAttentionArgs AttentionLayer::paged(const Tensor& q, const KvPages& pages,
                                               const StepTensors::Pages& table,
                                               const Tensor& log_sums) const {
@@ -141,22 +158,10 @@ Tensor EncoderAttention::forward(NormedRows& x, const StepTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
   const ops::Rotary rotary = ready(q, k, in.encoder_angles);
   if (options_.rotary) ops::rotary(build_.ctx, {k, heads_.kv_count(), heads_.head_dim, rotary});
-  const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {.q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .indptr = in.encoder_start_loc,
-                                     .num_heads = heads_.count(),
-                                     .head_dim = heads_.head_dim,
-                                     .scale = options_.scale,
-                                     .out = out,
-                                     .plan = in.encoder_plan(),
-                                     .bias = options_.position_bias,
-                                     .num_kv_heads = heads_.kv_count(),
-                                     .soft_cap = options_.soft_cap,
-                                     .window = options_.window,
-                                     .bf16 = build_.dtype != DType::kF32});
-  return out_.forward(out);
+  ops::RaggedAttentionArgs args = ragged(q, k, v, in);
+  args.bf16 = build_.dtype != DType::kF32;
+  ops::ragged_attention(build_.ctx, args);
+  return out_.forward(args.out);
 }
 
 DecoderSelfAttention::DecoderSelfAttention(const Weights& w, const Build& b, int64_t d_model,

@@ -75,6 +75,10 @@ class AttentionLayer {
   void ready_cross_queries(const Tensor& q) const;
   void write_cross(const CrossAttentionQKVParallelLinear& qkv, const Tensor& encoder_states,
                    const StepTensors& in, const KvPages& pages) const;
+  // The arguments of attention among an encoder's tokens, with a new `out`. Window, caps and biases
+  // are the options'.
+  ops::RaggedAttentionArgs ragged(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const StepTensors& in) const;
   // Attention over the sequence's own pages. Writes this step's keys and values to them first,
   // normed and rotated. log_sums: see ops::PagedAttentionArgs.
   Tensor over_self(const Tensor& q, const Tensor& k, const Tensor& v, const StepTensors& in,

@@ -84,18 +84,16 @@ Tensor BlockAttention::forward(NormedRows& x, const StepTensors& in) const {
                   carried_norm_.args({}, x.sum().rows(tokens, all), rows.rows(tokens, all), {}));
   NormedRows normed(rows);
   const auto [q, k, v] = qkv_.forward(normed);
-  const Tensor out = build_.ctx.make({all, heads_.features().size()});
   const OwnSequences& blocks = in.blocks.of_tokens[block_.staggered ? 1 : 0];
-  ops::RaggedAttentionArgs args{.q = q.rows(0, tokens),
-                                .k = k.rows(0, tokens),
-                                .v = v.rows(0, tokens),
-                                .indptr = blocks.starts,
-                                .num_heads = heads_.count(),
-                                .head_dim = heads_.head_dim,
-                                .scale = options_.scale,
-                                .out = out.rows(0, tokens),
-                                .plan = blocks.plan(),
-                                .side = {k.rows(tokens, all), v.rows(tokens, all), blocks.ranges}};
+  ops::RaggedAttentionArgs args = ragged(q, k, v, in);
+  const Tensor out = args.out;
+  args.q = q.rows(0, tokens);
+  args.k = k.rows(0, tokens);
+  args.v = v.rows(0, tokens);
+  args.indptr = blocks.starts;
+  args.out = out.rows(0, tokens);
+  args.plan = blocks.plan();
+  args.side = {k.rows(tokens, all), v.rows(tokens, all), blocks.ranges};
   ops::ragged_attention(build_.ctx, args);
   args.q = q.rows(tokens, all);
   args.indptr = in.blocks.carried.starts;

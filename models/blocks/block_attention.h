@@ -17,7 +17,7 @@ struct CarriedVectors {
 };
 
 struct BlockAttentionOptions {
-  int count = 0;           // of carried vectors
+  CarriedVectors carried;
   bool staggered = false;  // the first block of a sequence has half as many tokens
   const char* norm = "";   // of carried vectors before attention, in the layer's scope
 };

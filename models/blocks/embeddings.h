@@ -81,6 +81,13 @@ struct TokenTables {
 // The table `own`.weight; where it is not stored, `other`.weight, if they are tied. Throws
 // InputError naming the former.
 HostTensor one_of_tied(const Weights& own, const Weights& other, const Shape& shape, bool tied);
+// Both of them: the embeddings of tokens and the head's.
+struct TiedTables {
+  TiedTables(const Weights& words, const Weights& projection, const Shape& shape, bool tied)
+      : tokens(one_of_tied(words, projection, shape, tied)),
+        head(one_of_tied(projection, words, shape, tied)) {}
+  HostTensor tokens, head;
+};
 
 // Rows [V, d] in f32, each behind the layer norm of `norm`; memory of their own.
 HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps = 1e-5f);

@@ -53,7 +53,7 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
   if (shape.encoder) shape.encoder(of_encoder);
   if (shape.decoder) shape.decoder(of_decoder);
   if (shape.carried != nullptr)
-    parts.carried = [&, count = of_encoder.carried.count] {
+    parts.carried = [&, count = of_encoder.layer.block_attention->carried.count] {
       return CarriedEmbeddings((encoder / shape.carried).get("weight", {count, c.d_model}), b);
     };
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,

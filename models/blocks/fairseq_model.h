@@ -27,7 +27,7 @@ struct FairseqShape {
   std::function<Positions(const Weights& side)> decoder_positions = {};  // empty: as the encoder's
   std::function<void(SideOptions& side)> encoder = {};  // what else the encoder's layers have
   std::function<void(SideOptions& side)> decoder = {};  // and the decoder's
-  const char* carried = nullptr;  // the table of the vectors that SideOptions::carried speaks of
+  const char* carried = nullptr;  // the table of the carried vectors of BlockAttention
 };
 
 // Throws InputError naming the tensor that is missing or of another shape.

@@ -17,20 +17,11 @@ Tensor GlobalAttention::forward(const Tensor& x, const StepTensors& in) const {
 // Of every token, also of global ones, whose rows are written over.
 Tensor GlobalAttention::local(const Tensor& x, const StepTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
-  const Tensor out = build_.ctx.make({x.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {.q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .indptr = in.encoder_start_loc,
-                                     .num_heads = heads_.count(),
-                                     .head_dim = heads_.head_dim,
-                                     .scale = options_.scale,
-                                     .out = out,
-                                     .plan = in.encoder_plan(),
-                                     .window = options_.window,
-                                     .global_rows = in.global_rows,
-                                     .global_indptr = in.global_start_loc});
-  return out;
+  ops::RaggedAttentionArgs args = ragged(q, k, v, in);
+  args.global_rows = in.global_rows;
+  args.global_indptr = in.global_start_loc;
+  ops::ragged_attention(build_.ctx, args);
+  return args.out;
 }
 
 void GlobalAttention::see_everything(const Tensor& x, const StepTensors& in,
@@ -39,18 +30,13 @@ void GlobalAttention::see_everything(const Tensor& x, const StepTensors& in,
   ops::gather_rows(build_.ctx, {x, in.global_rows, rows});
   const Tensor q = global_.forward_q(rows);
   const auto [k, v] = global_.forward_kv(x);
-  const Tensor seen = build_.ctx.make({rows.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {.q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .indptr = in.global_start_loc,
-                                     .num_heads = heads_.count(),
-                                     .head_dim = heads_.head_dim,
-                                     .scale = options_.scale,
-                                     .out = seen,
-                                     .plan = in.global_plan(),
-                                     .kv_ranges = in.encoder_ranges});
-  ops::scatter_rows(build_.ctx, {seen, in.global_rows, out});
+  ops::RaggedAttentionArgs args = ragged(q, k, v, in);
+  args.indptr = in.global_start_loc;
+  args.plan = in.global_plan();
+  args.window = {};
+  args.kv_ranges = in.encoder_ranges;
+  ops::ragged_attention(build_.ctx, args);
+  ops::scatter_rows(build_.ctx, {args.out, in.global_rows, out});
 }
 
 }  // namespace tandem

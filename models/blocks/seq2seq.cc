@@ -41,6 +41,14 @@ std::vector<Tensor> resident(const Build& b, const std::vector<Tensor>& tables) 
   return out;
 }
 
+int summary_block_of(const LayerOptions& o) {
+  return o.summary_attention ? o.summary_attention->block : 0;
+}
+
+CarriedVectors carried_of(const LayerOptions& o) {
+  return o.block_attention ? o.block_attention->carried : CarriedVectors();
+}
+
 Tensor finished(const std::optional<Norm>& norm, const Residual& state) {
   return norm ? normed(*norm, state) : state.made();  // pre-norm models have a norm at the end
 }
@@ -122,9 +130,9 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       decoder_heads_(heads_of(build, decoder_side)),
       encoder_norm_(norm_of(encoder, build, encoder_side, build.encoder_layers)),
       decoder_norm_(norm_of(decoder, build, decoder_side, build.decoder_layers)),
-      summary_block_(encoder_side.summary_block),
-      carried_(encoder_side.carried),
-      sparse_(encoder_side.sparse),
+      summary_block_(summary_block_of(encoder_side.layer)),
+      carried_(carried_of(encoder_side.layer)),
+      sparse_(encoder_side.layer.sparse_attention.value_or(SparseBlocks())),
       encoder_frequencies_(resident(build, encoder_side.frequencies)),
       decoder_frequencies_(resident(build, decoder_side.frequencies)) {
   const LayerRange &of_encoder = build.encoder_layers, &of_decoder = build.decoder_layers;

@@ -23,10 +23,6 @@ struct SideOptions {
   // Tables of rotary frequencies, [r / 2] f32 on the host (AttentionOptions::rotary).
   std::vector<Tensor> frequencies = {};
   std::string final_norm = {};  // behind the layers; empty: there is none
-  int summary_block = 0;        // of an encoder with SummaryAttention: its block; else 0
-  // Of an encoder with BlockAttention, whose rows have the carried vectors behind the tokens.
-  CarriedVectors carried = {};
-  SparseBlocks sparse = {};  // of an encoder with SparseAttention
 };
 
 // The options of both sides as ModelConfig has them: heads whose scores are scaled, the
@@ -80,7 +76,7 @@ class Seq2Seq : public Model {
     // post-norm.
     std::function<Positions()> frame_positions = {};
     std::function<std::optional<OutputHead>()> output_head = {};
-    std::function<CarriedEmbeddings()> carried = {};  // of an encoder with SideOptions::carried
+    std::function<CarriedEmbeddings()> carried = {};  // of an encoder with BlockAttention
   };
   // Loads this rank's layers of both sides (Build), of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
@@ -140,6 +136,7 @@ class Seq2Seq : public Model {
   std::vector<EncoderLayer> encoder_layers_;
   std::vector<DecoderLayer> decoder_layers_;
   std::optional<Norm> encoder_norm_, decoder_norm_;
+  // Of the encoder's layers, which share lists of a step; 0: they have none.
   int summary_block_;
   CarriedVectors carried_;
   SparseBlocks sparse_;

@@ -87,25 +87,18 @@ SparseAttention::SparseAttention(const Weights& w, const Build& b, int64_t d_mod
 Tensor SparseAttention::forward(NormedRows& x, const StepTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
   const StepTensors::Sparse& sparse = in.sparse;
-  ops::SideKeys side{.ranges = sparse.blocks.ranges, .bias = times_, .unit = 0};
+  ops::RaggedAttentionArgs args = ragged(q, k, v, in);
+  args.indptr = sparse.blocks.starts;
+  args.plan = sparse.blocks.plan();
+  args.kv_ranges = sparse.keys;
+  args.side = {.ranges = sparse.blocks.ranges, .bias = times_, .unit = 0};
   if (const Tensor& outer = sparse.outer; !outer.empty() && k.dim(1) > 0)
-    for (const auto& [from, to] : {std::pair{&k, &side.k}, std::pair{&v, &side.v}}) {
+    for (const auto& [from, to] : {std::pair{&k, &args.side.k}, std::pair{&v, &args.side.v}}) {
       *to = build_.ctx.make({outer.dim(0), from->dim(1)});
       ops::gather_rows(build_.ctx, {*from, outer, *to});
     }
-  const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {.q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .indptr = sparse.blocks.starts,
-                                     .num_heads = heads_.count(),
-                                     .head_dim = heads_.head_dim,
-                                     .scale = options_.scale,
-                                     .out = out,
-                                     .plan = sparse.blocks.plan(),
-                                     .kv_ranges = sparse.keys,
-                                     .side = side});
-  return out_.forward(out);
+  ops::ragged_attention(build_.ctx, args);
+  return out_.forward(args.out);
 }
 
 }  // namespace tandem

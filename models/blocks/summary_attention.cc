@@ -34,30 +34,17 @@ Tensor SummaryAttention::forward(NormedRows& x, const StepTensors& in) const {
   const Tensor rows = x.rows();
   const Tensor q = qkv_.forward_q(x);
   const auto [k, v] = qkv_.forward_kv(rows);
-  ops::SideKeys side{.ranges = in.summaries.ranges, .bias = summary_.bias, .unit = summary_.block};
+  ops::RaggedAttentionArgs args = ragged(q, k, v, in);
+  args.side = {.ranges = in.summaries.ranges, .bias = summary_.bias, .unit = summary_.block};
   if (const Tensor& blocks = in.summaries.blocks; !blocks.empty()) {
     const Tensor sums = build_.ctx.make({blocks.dim(0), rows.dim(1)});
     ops::sum_ranges(build_.ctx, {rows, blocks, sums});
     const auto of_summaries = qkv_.forward_kv(summary_norm_.forward(sums));
-    side.k = of_summaries.k;
-    side.v = of_summaries.v;
+    args.side.k = of_summaries.k;
+    args.side.v = of_summaries.v;
   }
-  const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {.q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .indptr = in.encoder_start_loc,
-                                     .num_heads = heads_.count(),
-                                     .head_dim = heads_.head_dim,
-                                     .scale = options_.scale,
-                                     .out = out,
-                                     .plan = in.encoder_plan(),
-                                     .bias = options_.position_bias,
-                                     .num_kv_heads = heads_.kv_count(),
-                                     .soft_cap = options_.soft_cap,
-                                     .window = options_.window,
-                                     .side = side});
-  return out_.forward(out);
+  ops::ragged_attention(build_.ctx, args);
+  return out_.forward(args.out);
 }
 
 }  // namespace tandem

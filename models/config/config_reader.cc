@@ -89,6 +89,15 @@ int size_or(const ConfigReader& in, const char* key, int max, int otherwise) {
   return in.find(key) ? in.size(key, max).value_or(otherwise) : otherwise;
 }
 
+int count_or(const ConfigReader& in, const char* key, int otherwise) {
+  const nlohmann::json* value = in.find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number_integer() || *value < 0 || *value > in.kMaxCount)
+    in.fail(key, "is " + in.show(*value) + ", must be an integer from 0 to " +
+                     std::to_string(in.kMaxCount));
+  return value->get<int>();
+}
+
 int padding_of(const ConfigReader& in, int otherwise) {
   const json* found = in.find("pad_token_id");
   if (found == nullptr) return otherwise;

@@ -49,6 +49,8 @@ class ConfigReader {
 
 // The size, or `otherwise` if the key is absent or null.
 int size_or(const ConfigReader& in, const char* key, int max, int otherwise);
+// The same of a number that may be 0: an integer in [0, kMaxCount].
+int count_or(const ConfigReader& in, const char* key, int otherwise);
 // pad_token_id, which files also have as a list of one; `otherwise` if it is absent, or no integer.
 int padding_of(const ConfigReader& in, int otherwise);
 

@@ -25,16 +25,6 @@ struct Extras {
   Bias bias = Bias::kNone;  // of attention
 };
 
-int read_random_blocks(const ConfigReader& in) {
-  const char* key = "num_random_blocks";
-  const nlohmann::json* value = in.find(key);
-  if (value == nullptr) return 3;
-  if (!value->is_number_integer() || *value < 0 || *value > in.kMaxCount)
-    in.fail(key, "is " + in.show(*value) + ", must be an integer from 0 to " +
-                     std::to_string(in.kMaxCount));
-  return value->get<int>();
-}
-
 Extras read_extras(const ConfigReader& in) {
   Extras out;
   const char* key = "attention_type";
@@ -43,7 +33,7 @@ Extras read_extras(const ConfigReader& in) {
     in.fail(key, R"(must be "block_sparse" or "original_full", found ")" + type + '"');
   if (in.flag("use_bias", false)) out.bias = Bias::kRequired;
   if (type == "block_sparse")
-    out.blocks = {size_or(in, "block_size", in.kMaxRows, 64), read_random_blocks(in)};
+    out.blocks = {size_or(in, "block_size", in.kMaxRows, 64), count_or(in, "num_random_blocks", 3)};
   return out;
 }
 
@@ -67,7 +57,6 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
              AttentionOptions& attention = side.layer.self_attention;
              attention.names = {"self.query", "self.key", "self.value", "output"};
              attention.bias = extras.bias;
-             side.sparse = extras.blocks;
              if (extras.blocks.block > 0) side.layer.sparse_attention = extras.blocks;
            },
        .decoder =

@@ -53,8 +53,8 @@ Extras read_extras(const ConfigReader& in) {
                  .fc2 = "fc2"};
   if (out.experts.count < 2) in.fail("num_experts", "must be at least 2");
   if (in.flag("router_bias", false)) out.experts.router_bias = Bias::kRequired;
-  out.encoder_step = static_cast<int>(number(in, "encoder_sparse_step", 4));
-  out.decoder_step = static_cast<int>(number(in, "decoder_sparse_step", 4));
+  out.encoder_step = count_or(in, "encoder_sparse_step", 4);
+  out.decoder_step = count_or(in, "decoder_sparse_step", 4);
   return out;
 }
 

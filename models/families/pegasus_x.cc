@@ -58,8 +58,7 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
        .encoder =
            [&](SideOptions& side) {
              set_attention(side.layer.self_attention);
-             side.carried = extras.carried;
-             side.layer.block_attention = {.count = extras.carried.count,
+             side.layer.block_attention = {.carried = extras.carried,
                                            .norm = "global_self_attn_layer_norm"};
              side.of_layer = [staggered = extras.staggered](int i, LayerOptions& layer) {
                layer.block_attention->staggered = staggered && i % 2 == 1;

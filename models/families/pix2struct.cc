@@ -158,16 +158,13 @@ DecoderSide decoder_side_of(const Decoder& d, const Weights& w, const Build& b) 
   DecoderSide out = side_of(d);
   out.options = decoder_options(d, w, b);
   out.ends = [d](const Weights& at, const Build& build) {
-    const Shape shape{d.vocab_size, d.d_model};
-    const Weights words = at / "embed_tokens", projection = at / "lm_head";
-    const HostTensor tokens = one_of_tied(words, projection, shape, d.tied);
-    const HostTensor table = one_of_tied(projection, words, shape, d.tied);
+    const TiedTables tables(at / "embed_tokens", at / "lm_head", {d.vocab_size, d.d_model}, d.tied);
     return DecoderSide::Ends{at,
                              [=, &build] {
-                               return Embeddings(VocabParallelEmbedding(tokens, build, 1.0f),
+                               return Embeddings(VocabParallelEmbedding(tables.tokens, build, 1.0f),
                                                  Positions::none());
                              },
-                             [=, &build] { return ParallelLMHead(table, {}, build); }};
+                             [=, &build] { return ParallelLMHead(tables.head, {}, build); }};
   };
   return out;
 }

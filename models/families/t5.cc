@@ -43,11 +43,7 @@ bool has_first_defaults(const ModelConfig& c) {
 
 // HuggingFace's arithmetic.
 int sparse_step(const ConfigReader& in, const char* key, int layers) {
-  const nlohmann::json* count = in.find(key);
-  if (count != nullptr && (!count->is_number_integer() || *count < 0 || *count > in.kMaxCount))
-    in.fail(key, "is " + in.show(*count) + ", must be an integer from 0 to " +
-                     std::to_string(in.kMaxCount));
-  const int sparse = count == nullptr ? 3 : count->get<int>();
+  const int sparse = count_or(in, key, 3);
   return sparse > 0 ? layers / sparse : layers;
 }
 
@@ -179,7 +175,7 @@ void set_position_biases(SideOptions& side, const Weights& w, const Build& b, bo
   };
   auto of_tokens = biases("relative_attention_bias");
   std::vector<ops::PositionBias> of_summaries;
-  if (side.summary_block > 0) of_summaries = biases("global_relative_attention_bias");
+  if (side.layer.summary_attention) of_summaries = biases("global_relative_attention_bias");
   side.of_layer = [of_tokens, of_summaries](int i, LayerOptions& layer) {
     const auto at = static_cast<size_t>(i);
     layer.self_attention.position_bias = of_tokens.at(at);
@@ -240,7 +236,6 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   }
   if (extras.summary_block > 0) {
     names.self_attention = "layer.0.TransientGlobalSelfAttention";
-    of_encoder.summary_block = extras.summary_block;
     of_encoder.layer.summary_attention = {extras.summary_block, "global_input_layer_norm"};
   }
   set_layers(of_encoder, names, "layer.1.DenseReluDense.wi_0", extras);

@@ -121,18 +121,16 @@ DecoderSide make_decoder(const Bert& c, std::optional<int32_t> padding, const He
   out.ends = [c, names, activation](const Weights& w, const Build& b) {
     const Weights layers = w / names.base, head = w / names.head;
     const Weights scope = layers / "embeddings";
-    const Weights words = scope / "word_embeddings", projection = head / "decoder";
-    const Shape shape{c.vocab_size, c.d_model};
-    const HostTensor tokens = one_of_tied(words, projection, shape, c.tied);
+    const TiedTables tables(scope / "word_embeddings", head / "decoder", {c.vocab_size, c.d_model},
+                            c.tied);
     // The bias lies under one of two names, or under both.
     const Shape of_bias{c.vocab_size};
     auto bias = (head / "decoder").find("bias", of_bias);
     const auto other = head.find("bias", of_bias);
     if (!bias && c.tied) bias = other;
     if (!bias) bias = (c.tied ? head : head / "decoder").get("bias", of_bias);  // throws
-    const HostTensor table = one_of_tied(projection, words, shape, c.tied);
-    return DecoderSide::Ends{layers, [=, &b] { return embeddings_of(c, tokens, scope, b); },
-                             [=, &b] { return ParallelLMHead(table, to_float(*bias), b); },
+    return DecoderSide::Ends{layers, [=, &b] { return embeddings_of(c, tables.tokens, scope, b); },
+                             [=, &b] { return ParallelLMHead(tables.head, to_float(*bias), b); },
                              [=, &b] {
                                return HeadTransform(head / names.dense, head / names.norm, b,
                                                     c.d_model, activation, c.eps);

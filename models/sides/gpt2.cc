@@ -154,22 +154,21 @@ DecoderSide decoder(const ConfigReader& in) {
   out.options = layers_of(c);
   out.ends = [c](const Weights& w, const Build& b) {
     auto source = std::make_shared<TransposedSource>(w.source());
-    const Weights layers = w / "transformer", projection = w / "lm_head";
+    const Weights layers = w / "transformer";
     for (int i = 0; i < c.layers; ++i)  // masks of old files
       for (const char* attention : {"attn", "crossattention"})
         for (const char* mask : {"bias", "masked_bias"})
           (layers / "h" / i / attention).find_any(mask);
-    const Shape vocabulary{c.vocab_size, c.d_model};
-    const HostTensor tokens = one_of_tied(layers / "wte", projection, vocabulary, c.tied);
-    const HostTensor table = one_of_tied(projection, layers / "wte", vocabulary, c.tied);
+    const TiedTables tables(layers / "wte", w / "lm_head", {c.vocab_size, c.d_model}, c.tied);
     const auto embeddings = [=, &b] {
       const Shape shape{c.positions, c.d_model};
       const Tensor rows = to_float((layers / "wpe").get("weight", shape)).reshape(shape);
-      return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::of_rows(b, rows, 0));
+      return Embeddings(VocabParallelEmbedding(tables.tokens, b, 1.0f),
+                        Positions::of_rows(b, rows, 0));
     };
     return DecoderSide::Ends{Weights(*source, layers.scope()),
                              embeddings,
-                             [=, &b] { return ParallelLMHead(table, {}, b); },
+                             [=, &b] { return ParallelLMHead(tables.head, {}, b); },
                              {},
                              std::move(source)};
   };

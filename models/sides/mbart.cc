@@ -40,20 +40,19 @@ DecoderSide decoder(const ConfigReader& in) {
   out.options = options_of(c, NormPlace::kPre, 1e-5f);
   out.options.final_norm = "layer_norm";
   out.ends = [c](const Weights& w, const Build& b) {
-    const Weights layers = w / "model" / "decoder", projection = w / "lm_head";
+    const Weights layers = w / "model" / "decoder";
     layers.find_any("version");
-    const Weights words = layers / "embed_tokens";
-    const Shape shape{c.vocab_size, c.d_model};
-    const HostTensor tokens = one_of_tied(words, projection, shape, c.tied);
-    const HostTensor table = one_of_tied(projection, words, shape, c.tied);
+    const TiedTables tables(layers / "embed_tokens", w / "lm_head", {c.vocab_size, c.d_model},
+                            c.tied);
     const auto embeddings = [=, &b] {
       const float scale = c.scaled ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
       return Embeddings(
-          VocabParallelEmbedding(tokens, b, scale),
+          VocabParallelEmbedding(tables.tokens, b, scale),
           Positions::learned(layers, b, c.positions, static_cast<int>(c.d_model), kPositionOffset),
           Norm(layers / "layernorm_embedding", b, c.d_model));
     };
-    return DecoderSide::Ends{layers, embeddings, [=, &b] { return ParallelLMHead(table, {}, b); }};
+    return DecoderSide::Ends{layers, embeddings,
+                             [=, &b] { return ParallelLMHead(tables.head, {}, b); }};
   };
   return out;
 }

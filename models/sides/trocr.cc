@@ -56,14 +56,12 @@ DecoderSide decoder(const ConfigReader& in) {
   out.states_width = read_states_width(in, c, /*takes_any=*/true);
   out.options = options_of(c, NormPlace::kPost, 1e-5f);
   out.ends = [c](const Weights& w, const Build& b) {
-    const Weights layers = w / "model" / "decoder", projection = w / "output_projection";
+    const Weights layers = w / "model" / "decoder";
     layers.find_any("version");
-    const Weights words = layers / "embed_tokens";
-    const Shape shape{c.vocab_size, c.d_model};
-    const HostTensor tokens = one_of_tied(words, projection, shape, c.tied);
-    const HostTensor table = one_of_tied(projection, words, shape, c.tied);
-    return DecoderSide::Ends{layers, [=, &b] { return embeddings_of(c, tokens, layers, b); },
-                             [=, &b] { return ParallelLMHead(table, {}, b); }};
+    const TiedTables tables(layers / "embed_tokens", w / "output_projection",
+                            {c.vocab_size, c.d_model}, c.tied);
+    return DecoderSide::Ends{layers, [=, &b] { return embeddings_of(c, tables.tokens, layers, b); },
+                             [=, &b] { return ParallelLMHead(tables.head, {}, b); }};
   };
   return out;
 }

@@ -83,7 +83,7 @@ done
 
 # --- the file: its size, and that it is the folder that is tested below ---
 "$source/scripts/gpu_check" pack --build "$build" --out "$folder/pack.tar.xz"
-kept="tests/data/goldens tests/data/images examples/demo-model scripts"  # after `gpu_check aside`
+kept=$(cd "$source/scripts/gpu" && python3 -c 'import travel; print(*travel.KEPT)')  # after `gpu_check aside`
 tree=$(cd "$source" && { git ls-files -z --cached --others --exclude-standard -- $kept 2>/dev/null || true; } | xargs -0 -r stat -c %s | awk '{ sum += $1 } END { print sum + 0 }')
 [ $(($(wc -c <"$folder/pack.tar.xz") + tree)) -le $((64 * 1024 * 1024)) ] || fail "the repository and the pack are too large"
 python3 -m tarfile -e "$folder/pack.tar.xz" "$folder"

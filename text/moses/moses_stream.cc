@@ -7,7 +7,7 @@
 #include "text/moses/moses_characters.h"
 #include "text/pipeline/models/symbol_bpe.h"
 #include "text/replaced.h"
-#include "text/unicode/unicode_classes.h"
+#include "text/unicode/python_space.h"
 
 namespace tandem::moses {
 namespace {

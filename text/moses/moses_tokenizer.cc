@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "text/moses/moses_characters.h"
-#include "text/unicode/unicode_classes.h"
+#include "text/unicode/python_space.h"
 
 namespace tandem::moses {
 namespace {

@@ -1,28 +1,9 @@
 #include "text/python/python_tokens.h"
 
-#include "base/strings/utf8.h"
-#include "text/unicode/unicode_classes.h"
+#include "text/unicode/python_space.h"
 
 namespace tandem {
 namespace {
-
-std::string_view without_space_before(std::string_view text) {
-  while (!text.empty()) {
-    const CodePoint c = code_point_at(text, 0);
-    if (!is_python_space(c.value)) break;
-    text.remove_prefix(static_cast<size_t>(c.length));
-  }
-  return text;
-}
-
-std::string_view without_space_behind(std::string_view text) {
-  while (!text.empty()) {
-    const size_t last = previous_position(text, text.size());
-    if (!is_python_space(code_point_at(text, last).value)) break;
-    text = text.substr(0, last);
-  }
-  return text;
-}
 
 AddedToken plain_special(const std::string& content) {
   AddedToken token;
@@ -113,8 +94,8 @@ std::vector<std::string> PythonTokens::cut(std::string_view text) const {
     // What stood there before the token took white space.
     const std::string left = i > 0 ? parts[i - 1] : "";
     const std::string right = i + 1 < parts.size() ? parts[i + 1] : "";
-    if (token.rstrip && !right.empty()) parts[i + 1] = without_space_before(right);
-    if (token.lstrip && !left.empty()) parts[i - 1] = without_space_behind(left);
+    if (token.rstrip && !right.empty()) parts[i + 1] = left_stripped(right);
+    if (token.lstrip && !left.empty()) parts[i - 1] = right_stripped(left);
     if (!token.single_word) continue;
     if (!left.empty() && left.back() != ' ') {
       parts[i - 1] += parts[i];

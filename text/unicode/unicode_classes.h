@@ -12,9 +12,7 @@ struct CodePointRange {
 bool is_letter(char32_t c);  // \p{L}
 bool is_number(char32_t c);  // \p{N}
 bool is_space(char32_t c);   // \s: White_Space, so with U+0085 and without U+180E
-// White space of Python's str methods and \s: also U+001C to U+001F.
-inline bool is_python_space(char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); }
-bool is_word(char32_t c);  // \w: Alphabetic, marks, decimal digits, connectors, joiners
+bool is_word(char32_t c);    // \w: Alphabetic, marks, decimal digits, connectors, joiners
 
 std::vector<CodePointRange> word_ranges();  // of is_word, in no order
 

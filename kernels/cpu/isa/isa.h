@@ -114,8 +114,9 @@ struct RaggedHead {
   HeadBias bias;
   int64_t position;     // of the first query
   int64_t back, ahead;  // how far a query sees
-  // Keys that all queries see besides: rows of k and v by number, counted from `first_row` before
-  // k; or side keys, rows of side_k and side_v (ops::SideKeys). At most one of the two.
+  // Keys that all queries see besides. At most one of the two is there: global keys, which are rows
+  // of k and v; or side keys (ops::SideKeys). `globals` are numbers of rows, and `first_row` is the
+  // one that k begins with.
   const int32_t* globals;
   int64_t global_count;
   int64_t first_row;

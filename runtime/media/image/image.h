@@ -12,6 +12,13 @@ struct Image {
   int width = 0, height = 0;
   std::vector<uint8_t> rgb;
 
+  static Image black(int width, int height) {
+    Image out;
+    out.width = width;
+    out.height = height;
+    out.rgb.resize(size_t{3} * out.index(height));
+    return out;
+  }
   const uint8_t* row(int y) const { return rgb.data() + size_t{3} * index(y); }
   uint8_t* row(int y) { return rgb.data() + size_t{3} * index(y); }
 

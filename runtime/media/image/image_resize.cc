@@ -119,17 +119,9 @@ void blend(const uint8_t* from, size_t stride, const Weights::Span& span, uint8_
   to[0] = clipped(r), to[1] = clipped(g), to[2] = clipped(b);
 }
 
-Image of_size(int width, int height) {
-  Image out;
-  out.width = width;
-  out.height = height;
-  out.rgb.resize(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
-  return out;
-}
-
 Image along_rows(const Image& image, double extent, int width, Resample filter) {
   const Weights weights(image.width, extent, width, filter);
-  Image out = of_size(width, image.height);
+  Image out = Image::black(width, image.height);
   for (int y = 0; y < image.height; ++y)
     for (int x = 0; x < width; ++x)
       blend(image.row(y) + 3 * weights[x].begin, 3, weights[x], out.row(y) + 3 * x);
@@ -139,7 +131,7 @@ Image along_rows(const Image& image, double extent, int width, Resample filter) 
 Image along_columns(const Image& image, double extent, int height, Resample filter) {
   const Weights weights(image.height, extent, height, filter);
   const size_t stride = size_t{3} * static_cast<size_t>(image.width);
-  Image out = of_size(image.width, height);
+  Image out = Image::black(image.width, height);
   for (int y = 0; y < height; ++y) {
     const Weights::Span span = weights[y];
     for (int x = 0; x < image.width; ++x)
@@ -159,7 +151,7 @@ std::vector<int> nearest(int from, int to) {
 Image resize_nearest(const Image& image, int width, int height) {
   const std::vector<int> columns = nearest(image.width, width),
                          rows = nearest(image.height, height);
-  Image out = of_size(width, height);
+  Image out = Image::black(width, height);
   for (int y = 0; y < height; ++y) {
     const uint8_t* from = image.row(rows[static_cast<size_t>(y)]);
     uint8_t* to = out.row(y);
@@ -193,7 +185,7 @@ uint32_t reciprocal_of(uint32_t count) {
 
 // A pixel of `out` is the mean of a block of x_factor times y_factor pixels, or of what is left.
 Image reduced(const Image& image, int x_factor, int y_factor) {
-  Image out = of_size((image.width - 1) / x_factor + 1, (image.height - 1) / y_factor + 1);
+  Image out = Image::black((image.width - 1) / x_factor + 1, (image.height - 1) / y_factor + 1);
   for (int y = 0; y < out.height; ++y)
     for (int x = 0; x < out.width; ++x) {
       const int x_end = std::min(image.width, (x + 1) * x_factor),

@@ -8,14 +8,6 @@
 namespace tandem {
 namespace {
 
-Image black(int width, int height) {
-  Image out;
-  out.width = width;
-  out.height = height;
-  out.rgb.resize(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
-  return out;
-}
-
 std::string shape_of(int width, int height) {
   return std::to_string(width) + " x " + std::to_string(height) + " pixels";
 }
@@ -44,7 +36,7 @@ Image without_margin(const Image& page) {
       top = std::min(top, y);
       bottom = y + 1;
     }
-  Image out = black(right - left, bottom - top);
+  Image out = Image::black(right - left, bottom - top);
   for (int y = 0; y < out.height; ++y)
     std::memcpy(out.row(y), page.row(top + y) + 3 * left,
                 size_t{3} * static_cast<size_t>(out.width));
@@ -53,7 +45,7 @@ Image without_margin(const Image& page) {
 
 // Clockwise.
 Image turned(const Image& page) {
-  Image out = black(page.height, page.width);
+  Image out = Image::black(page.height, page.width);
   for (int y = 0; y < out.height; ++y)
     for (int x = 0; x < out.width; ++x)
       std::memcpy(out.row(y) + 3 * x, page.row(out.width - 1 - x) + 3 * y, 3);
@@ -91,7 +83,7 @@ Image thumbnail_of(const Image& page, const PageSteps& steps) {
 }
 
 Image padded(const Image& page, const PageSteps& steps) {
-  Image out = black(steps.width, steps.height);
+  Image out = Image::black(steps.width, steps.height);
   const int left = (out.width - page.width) / 2, top = (out.height - page.height) / 2;
   for (int y = 0; y < page.height; ++y)
     std::memcpy(out.row(top + y) + 3 * left, page.row(y),

@@ -6,9 +6,8 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/strings/printable.h"
-#include "base/strings/utf8.h"
 #include "runtime/protocol/speech_params_reader.h"
-#include "text/unicode/unicode_classes.h"
+#include "text/unicode/python_space.h"
 
 namespace tandem {
 namespace {
@@ -73,21 +72,6 @@ void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, c
                         "token for silence");
 }
 
-// As Python's str.strip().
-std::string_view without_outer_space(std::string_view text) {
-  while (!text.empty()) {
-    const CodePoint c = code_point_at(text, 0);
-    if (!is_python_space(c.value)) break;
-    text.remove_prefix(static_cast<size_t>(c.length));
-  }
-  while (!text.empty()) {
-    const size_t last = previous_position(text, text.size());
-    if (!is_python_space(code_point_at(text, last).value)) break;
-    text = text.substr(0, last);
-  }
-  return text;
-}
-
 }  // namespace
 
 Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_t most) {
@@ -95,7 +79,7 @@ Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_
   if (!start) throw not_supported("prompt", "the model's tokenizer has no <|startofprev|>");
   check_utf8(text, "prompt");
   std::string spaced = " ";
-  spaced += without_outer_space(text);
+  spaced += stripped(text);
   Ids ids = tokenizer.encode(spaced, /*add_special=*/false);
   const std::optional<int32_t> end = tokenizer.token_to_id("<|endoftext|>");
   for (const int32_t id : ids)

@@ -21,6 +21,7 @@
 #include "runtime/protocol/options_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_config.h"
+#include "tests/support/goldens/golden_engine.h"
 
 namespace tandem {
 namespace {
@@ -54,19 +55,9 @@ proto::Prompt prompt_of(const std::string& name, const json& golden) {
   return out;
 }
 
-// Without what fills up shorter sequences of a search: HuggingFace takes the end token where the
-// padding id is 0.
-std::vector<int> ids_of(const json& list, int pad, int eos) {
-  auto out = list.get<std::vector<int>>();
-  while (out.size() > 1 && (out.back() == pad || (out.back() == eos && out[out.size() - 2] == eos)))
-    out.pop_back();
-  return out;
-}
-
 void expect_goldens(const std::string& name, const EngineConfig& config) {
   LLMEngine engine(config);
-  const int pad = engine.model_config().pad_token_id;
-  const int eos = engine.model_config().eos_token_id.at(0);
+  const ModelConfig& model = engine.model_config();
   std::map<std::string, json> wanted;
   for (const json& golden : load_json(folder(name) / "golden.json")) {
     const auto id = golden["name"].get<std::string>();
@@ -82,10 +73,12 @@ void expect_goldens(const std::string& name, const EngineConfig& config) {
           golden.contains("sequences") ? golden["sequences"] : json::array({golden["output_ids"]});
       ASSERT_EQ(static_cast<size_t>(output.outputs_size()), all.size());
       for (int i = 0; i < output.outputs_size(); ++i) {
-        json got = json::array();
-        for (const int id : output.inputs().prompt_token_ids()) got.push_back(id);
-        for (const int id : output.outputs(i).token_ids()) got.push_back(id);
-        EXPECT_EQ(ids_of(got, pad, eos), ids_of(all[static_cast<size_t>(i)], pad, eos))
+        const auto& prompt = output.inputs().prompt_token_ids();
+        const auto& tokens = output.outputs(i).token_ids();
+        testing::Ids got(prompt.begin(), prompt.end());
+        got.insert(got.end(), tokens.begin(), tokens.end());
+        const auto want = all[static_cast<size_t>(i)].get<testing::Ids>();
+        EXPECT_EQ(testing::unpadded(got, model), testing::unpadded(want, model))
             << output.request_id() << " " << i;
       }
       ++finished;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/strings/utf8.h"
-#include "text/unicode/unicode_classes.h"
+#include "text/unicode/python_space.h"
 
 namespace tandem {
 namespace {
@@ -28,21 +28,6 @@ std::u32string characters(std::string_view text) {
     at += static_cast<size_t>(c.length);
   }
   return out;
-}
-
-// As Python's str.strip().
-std::string_view stripped(std::string_view text) {
-  while (!text.empty()) {
-    const CodePoint c = code_point_at(text, 0);
-    if (!is_python_space(c.value)) break;
-    text.remove_prefix(static_cast<size_t>(c.length));
-  }
-  while (!text.empty()) {
-    const size_t last = previous_position(text, text.size());
-    if (!is_python_space(code_point_at(text, last).value)) break;
-    text = text.substr(0, last);
-  }
-  return text;
 }
 
 // (A part of such a list is one too, and so is nothing at all.)
