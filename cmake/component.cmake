@@ -42,14 +42,15 @@ endfunction()
 
 # tandem_unity(TARGET [BATCH n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (12), but
 # for those that match a pattern: headers are read and templates made once for all of them. In unnamed namespaces no two of
-# these files may have one name for two things.
+# these files may have one name for two things. TANDEM_ALONE has patterns of a developer's: who adds a file and names it there
+# keeps the others where they were, so that they are not compiled again.
 function(tandem_unity target)
   cmake_parse_arguments(ARG "" "BATCH" "EXCLUDE" ${ARGN})
   if(NOT TANDEM_UNITY)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
-  foreach(pattern ${ARG_EXCLUDE})
+  foreach(pattern ${ARG_EXCLUDE} ${TANDEM_ALONE})
     set(matching ${sources})
     list(FILTER matching INCLUDE REGEX ${pattern})
     set_source_files_properties(${matching} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
