@@ -52,7 +52,7 @@ class Clips : public ::testing::Test {
                                                const json& params = nullptr) const {
     LogMel clip = heard_of(k);
     const double seconds = clip.seconds;
-    SpeechInput input{seconds, {}};
+    SpeechInput input{seconds, {}, {}};
     input.pieces.push_back({std::move(clip), seconds});
     return std::make_unique<Transcription>(settings_, std::move(input), read_speech_params(params),
                                            options, *tokenizer_);

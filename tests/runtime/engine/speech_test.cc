@@ -146,7 +146,7 @@ TEST_F(Speech, ASoundBecomesSegments) {
   std::mt19937 random(4);
   for (const auto& row : random_frames(random, 130))
     for (const double x : row) mel.values.push_back(static_cast<float>(x));
-  SpeechInput input{1.3, {{mel, 1.3, 0, 0}}};
+  SpeechInput input{1.3, {{mel, 1.3, 0, 0}}, {}};
   Transcription transcription(settings, input, {}, {}, engine.tokenizer());
   int windows = 0;
   while (!transcription.done()) {
