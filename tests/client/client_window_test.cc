@@ -11,7 +11,7 @@
 
 #include "client/client_core.h"
 
-namespace tandem::client {
+namespace tandem::client::client_window_test {
 namespace {
 
 struct WindowSink : ClientOutbox {
@@ -214,4 +214,4 @@ TEST(ClientManySequences, TheLastOneGoesOn) {
 }
 
 }  // namespace
-}  // namespace tandem::client
+}  // namespace tandem::client::client_window_test

@@ -12,7 +12,7 @@
 #include "tests/support/files/json_lines.h"
 #include "tests/support/processes/command_line.h"
 
-namespace tandem {
+namespace tandem::classify_cli_test {
 namespace {
 
 using nlohmann::json;
@@ -195,4 +195,4 @@ TEST(EmbedCli, JsonLines) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::classify_cli_test

@@ -11,7 +11,7 @@
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/processes/process.h"
 
-namespace tandem {
+namespace tandem::device_cli_test {
 namespace {
 
 using testing::ProcessResult;
@@ -195,4 +195,4 @@ TEST(DeviceCli, QuantizationOfADevice) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_cli_test

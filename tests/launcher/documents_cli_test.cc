@@ -9,7 +9,7 @@
 #include "tests/support/files/files.h"
 #include "tests/support/processes/command_line.h"
 
-namespace tandem {
+namespace tandem::documents_cli_test {
 namespace {
 
 using test::read_file;
@@ -145,4 +145,4 @@ TEST(DocumentsCli, Errors) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::documents_cli_test

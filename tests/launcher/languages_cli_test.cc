@@ -10,7 +10,7 @@
 
 #include "tests/support/processes/command_line.h"
 
-namespace tandem {
+namespace tandem::languages_cli_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST(LanguagesCli, MissingFilesOfTokenizers) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::languages_cli_test

@@ -9,7 +9,7 @@
 #include "tests/support/processes/command_line.h"
 #include "tests/support/processes/server.h"
 
-namespace tandem {
+namespace tandem::profile_cli_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -198,4 +198,4 @@ TEST(ProfilePath, HasThePartBeforeTheExtension) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::profile_cli_test

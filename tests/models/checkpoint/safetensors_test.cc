@@ -10,7 +10,7 @@
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/files/expect_error.h"
 
-namespace tandem {
+namespace tandem::safetensors_test {
 namespace {
 
 using test::little_endian;
@@ -245,4 +245,4 @@ TEST(SafetensorsErrors, EveryTruncationAndEveryByte) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::safetensors_test

@@ -12,7 +12,7 @@
 #include "tests/support/files/expect_error.h"
 #include "tests/support/files/files.h"
 
-namespace tandem {
+namespace tandem::torch_pickle_test {
 namespace {
 
 using test::little_endian;
@@ -326,4 +326,4 @@ TEST(TorchPickleErrors, LyingZipSizesAndOffsets) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::torch_pickle_test

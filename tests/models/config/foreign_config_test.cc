@@ -11,7 +11,7 @@
 #include "tests/support/files/expect_error.h"
 #include "tests/support/files/files.h"
 
-namespace tandem {
+namespace tandem::foreign_config_test {
 namespace {
 
 using nlohmann::json;
@@ -114,4 +114,4 @@ TEST(ModelConfigErrors, DirectoriesOfOtherFormats) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::foreign_config_test

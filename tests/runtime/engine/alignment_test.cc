@@ -10,7 +10,7 @@
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/plain_speech.h"
 
-namespace tandem {
+namespace tandem::alignment_test {
 namespace {
 
 using testing::plain_speech::Ids;
@@ -108,4 +108,4 @@ TEST_F(Alignments, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::alignment_test

@@ -11,7 +11,7 @@
 #include "tests/support/goldens/draft_checkpoint.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::draft_model_test {
 namespace {
 
 using nlohmann::json;
@@ -221,4 +221,4 @@ TEST(DraftModel, TakesItsShareOfTheCache) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::draft_model_test

@@ -12,7 +12,7 @@
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/golden_embeddings.h"
 
-namespace tandem {
+namespace tandem::embedding_test {
 namespace {
 
 using nlohmann::json;
@@ -218,4 +218,4 @@ TEST(Embeddings, BadRequests) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::embedding_test

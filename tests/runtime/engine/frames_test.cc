@@ -17,7 +17,7 @@
 #include "tests/support/goldens/frames_model.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::frames_test {
 namespace {
 
 using nlohmann::json;
@@ -270,4 +270,4 @@ TEST_F(Frames, AreKeptForWorkersToCome) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::frames_test

@@ -17,7 +17,7 @@
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/random_led.h"
 
-namespace tandem {
+namespace tandem::global_attention_test {
 namespace {
 
 using nlohmann::json;
@@ -212,4 +212,4 @@ TEST_F(GlobalAttentionOfRequests, IsKeptForWorkersToCome) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::global_attention_test

@@ -13,7 +13,7 @@
 #include "runtime/request/heads/head_json.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::heads_test {
 namespace {
 
 using nlohmann::json;
@@ -262,4 +262,4 @@ TEST(Heads, BadRequests) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::heads_test

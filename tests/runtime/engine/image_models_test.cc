@@ -23,7 +23,7 @@
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::image_models_test {
 namespace {
 
 using nlohmann::json;
@@ -166,4 +166,4 @@ TEST_P(ImageModels, PixelsAndStates) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::image_models_test

@@ -15,7 +15,7 @@
 #include "tests/support/goldens/golden_families.h"
 #include "tests/support/goldens/goldens.h"
 
-namespace tandem {
+namespace tandem::parity_test {
 namespace {
 
 constexpr float kLogitsTolerance = 3e-4f, kEncoderTolerance = 1e-4f;
@@ -166,4 +166,4 @@ INSTANTIATE_TEST_SUITE_P(Goldens, Parity, ::testing::ValuesIn(testing::text_gold
                          testing::checkpoint_test_name);
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::parity_test

@@ -11,7 +11,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::scoring_test {
 namespace {
 
 using nlohmann::json;
@@ -209,4 +209,4 @@ TEST(Scoring, BadRequests) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::scoring_test

@@ -17,7 +17,7 @@
 #include "tests/support/goldens/plain_speech.h"
 #include "tests/support/media/transcripts.h"
 
-namespace tandem {
+namespace tandem::speech_test {
 namespace {
 
 using nlohmann::json;
@@ -167,4 +167,4 @@ TEST_F(Speech, ASoundBecomesSegments) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::speech_test

@@ -11,7 +11,7 @@
 #include "tests/support/goldens/draft_checkpoint.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::tied_tables_test {
 namespace {
 
 using nlohmann::json;
@@ -69,4 +69,4 @@ TEST(TiedTables, ScoresAreHuggingFaces) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::tied_tables_test

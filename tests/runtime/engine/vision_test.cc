@@ -21,7 +21,7 @@
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::vision_test {
 namespace {
 
 using nlohmann::json;
@@ -198,4 +198,4 @@ TEST(Vision, WithoutAnImageProcessorThereAreNoImages) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::vision_test

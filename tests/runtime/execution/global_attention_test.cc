@@ -17,7 +17,7 @@
 #include "tests/support/goldens/random_led.h"
 #include "tests/support/ranks/rank_threads.h"
 
-namespace tandem {
+namespace tandem::global_attention_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -225,4 +225,4 @@ TEST(GlobalRows, WhatCannotBeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::global_attention_test

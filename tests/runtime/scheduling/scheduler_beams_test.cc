@@ -20,7 +20,7 @@
 #include "tests/support/scheduling/beam_worker.h"
 #include "tests/support/scheduling/naive_beam_search.h"
 
-namespace tandem {
+namespace tandem::scheduler_beams_test {
 namespace {
 
 using testing_support::beam_request;
@@ -384,4 +384,4 @@ TEST(SchedulerBeams, BeamsShareThePromptsBlocks) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::scheduler_beams_test

@@ -17,7 +17,7 @@
 #include "tests/support/scheduling/engine_loop.h"
 #include "tests/support/scheduling/test_groups.h"
 
-namespace tandem {
+namespace tandem::scheduler_random_test {
 namespace {
 
 using testing_support::EngineLoop;
@@ -252,4 +252,4 @@ TEST(SchedulerRandom, EveryRuleOnEveryStep) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::scheduler_random_test

@@ -17,7 +17,7 @@
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduling/run_ahead_loop.h"
 
-namespace tandem {
+namespace tandem::scheduler_run_ahead_random_test {
 namespace {
 
 using testing_support::answer_of;
@@ -391,4 +391,4 @@ INSTANTIATE_TEST_SUITE_P(StepsInFlight, SchedulerRunAheadRandom,
                                                               Drafts::kByModel)));
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::scheduler_run_ahead_random_test

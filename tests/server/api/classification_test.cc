@@ -3,7 +3,7 @@
 
 #include "tests/support/network/fake_http.h"
 
-namespace tandem {
+namespace tandem::classification_test {
 namespace {
 
 using nlohmann::json;
@@ -145,4 +145,4 @@ TEST(Prediction, BadInputsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::classification_test

@@ -9,7 +9,7 @@
 #include "server/api/documents/document_store.h"
 #include "tests/support/network/fake_http.h"
 
-namespace tandem {
+namespace tandem::documents_test {
 namespace {
 
 using nlohmann::json;
@@ -259,4 +259,4 @@ TEST(DocumentStore, ResultsGoWhenTheirTimeIsOverOrRoomIsNeeded) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::documents_test

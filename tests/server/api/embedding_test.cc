@@ -3,7 +3,7 @@
 
 #include "tests/support/network/fake_http.h"
 
-namespace tandem {
+namespace tandem::embedding_test {
 namespace {
 
 using nlohmann::json;
@@ -146,4 +146,4 @@ TEST(Embeddings, BoundsAndClientsThatGo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::embedding_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/network/fake_http.h"
 
-namespace tandem {
+namespace tandem::libretranslate_test {
 namespace {
 
 using nlohmann::json;
@@ -256,4 +256,4 @@ TEST(LibreTranslate, TasksOfSeveralSources) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::libretranslate_test

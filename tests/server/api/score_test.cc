@@ -3,7 +3,7 @@
 
 #include "tests/support/network/fake_http.h"
 
-namespace tandem {
+namespace tandem::score_test {
 namespace {
 
 using nlohmann::json;
@@ -178,4 +178,4 @@ TEST(Scores, FaultsOfTexts) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::score_test

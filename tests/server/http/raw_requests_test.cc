@@ -8,7 +8,7 @@
 
 #include "tests/support/network/echo_server.h"
 
-namespace tandem::server {
+namespace tandem::server::raw_requests_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -263,4 +263,4 @@ TEST_F(RawRequests, APrefixOfAProxyIsTakenOff) {
 }
 
 }  // namespace
-}  // namespace tandem::server
+}  // namespace tandem::server::raw_requests_test

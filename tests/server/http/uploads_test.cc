@@ -7,7 +7,7 @@
 #include "tests/support/network/echo_server.h"
 #include "tests/support/network/gzip.h"
 
-namespace tandem::server {
+namespace tandem::server::uploads_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -108,4 +108,4 @@ TEST_F(HttpServerTest, CompressedBodies) {
 }
 
 }  // namespace
-}  // namespace tandem::server
+}  // namespace tandem::server::uploads_test

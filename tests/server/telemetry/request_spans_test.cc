@@ -6,7 +6,7 @@
 #include "tests/support/network/fake_collector.h"
 #include "tests/support/network/fake_http.h"
 
-namespace tandem::server {
+namespace tandem::server::request_spans_test {
 namespace {
 
 using nlohmann::json;
@@ -183,4 +183,4 @@ TEST(RequestSpansOf, TextsOfClientsAreBoundedAndEscaped) {
 }
 
 }  // namespace
-}  // namespace tandem::server
+}  // namespace tandem::server::request_spans_test

@@ -18,7 +18,7 @@
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
 
-namespace tandem {
+namespace tandem::components_test {
 namespace {
 
 using nlohmann::json;
@@ -146,4 +146,4 @@ TEST(Components, Documents) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::components_test

@@ -18,7 +18,7 @@
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
 
-namespace tandem {
+namespace tandem::growth_budget_test {
 namespace {
 
 using nlohmann::json;
@@ -276,4 +276,4 @@ TEST_F(Growth, LeavesOthersAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::growth_budget_test

@@ -20,7 +20,7 @@
 #include "text/sentencepiece/unigram.h"
 #include "text/tokenizer_json.h"
 
-namespace tandem {
+namespace tandem::sentencepiece_test {
 namespace {
 
 using nlohmann::json;
@@ -242,4 +242,4 @@ TEST(SentencePiece, UnknownCharactersAreTheirBytes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sentencepiece_test

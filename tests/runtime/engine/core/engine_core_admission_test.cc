@@ -6,7 +6,7 @@
 
 #include "tests/support/engine/engine_core_driver.h"
 
-namespace tandem {
+namespace tandem::engine_core_admission_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -222,4 +222,4 @@ TEST_F(EngineCoreAdmissionTest, PreparedTooLate) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::engine_core_admission_test

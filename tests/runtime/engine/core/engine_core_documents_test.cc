@@ -7,7 +7,7 @@
 
 #include "tests/support/engine/engine_core_driver.h"
 
-namespace tandem {
+namespace tandem::engine_core_documents_test {
 namespace {
 
 using namespace testing_support;
@@ -88,4 +88,4 @@ TEST_F(DocumentCore, Cancelled) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::engine_core_documents_test

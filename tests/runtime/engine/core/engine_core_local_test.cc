@@ -3,7 +3,7 @@
 
 #include "tests/support/engine/engine_core_driver.h"
 
-namespace tandem {
+namespace tandem::engine_core_local_test {
 namespace {
 
 using testing_support::EngineCoreDriver;
@@ -64,4 +64,4 @@ TEST_F(LocalClientTest, ErrorsAndDeadlinesAreLastChunksToo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::engine_core_local_test

@@ -6,7 +6,7 @@
 #include "runtime/engine/core/engine_core.h"
 #include "tests/support/engine/engine_core_driver.h"
 
-namespace tandem {
+namespace tandem::engine_core_replicas_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -384,4 +384,4 @@ TEST_F(EngineCoreReplicas, Information) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::engine_core_replicas_test

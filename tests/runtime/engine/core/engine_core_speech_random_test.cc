@@ -6,7 +6,7 @@
 
 #include "tests/support/engine/speech_driver.h"
 
-namespace tandem {
+namespace tandem::engine_core_speech_random_test {
 namespace {
 
 using namespace testing_support;
@@ -171,4 +171,4 @@ TEST(SpeechLives, EveryStreamIsWhole) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::engine_core_speech_random_test

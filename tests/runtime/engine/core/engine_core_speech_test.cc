@@ -5,7 +5,7 @@
 
 #include "tests/support/engine/speech_driver.h"
 
-namespace tandem {
+namespace tandem::engine_core_speech_test {
 namespace {
 
 using namespace testing_support;
@@ -282,4 +282,4 @@ TEST_F(CoreSpeechLimits, SoundUnderWayIsBounded) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::engine_core_speech_test

@@ -10,7 +10,7 @@
 
 #include "runtime/execution/groups/sequence_table.h"
 
-namespace tandem {
+namespace tandem::sequence_table_beams_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -198,4 +198,4 @@ TEST_F(SequenceTableBeams, AreNotForEveryWorker) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sequence_table_beams_test

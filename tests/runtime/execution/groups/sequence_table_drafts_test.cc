@@ -12,7 +12,7 @@
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduling/test_groups.h"
 
-namespace tandem {
+namespace tandem::sequence_table_drafts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -199,4 +199,4 @@ TEST_F(Drafts, BeyondTheModelsPositions) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sequence_table_drafts_test

@@ -17,7 +17,7 @@
 #include "tests/support/files/damage.h"
 #include "tests/support/scheduling/test_groups.h"
 
-namespace tandem {
+namespace tandem::sequence_table_random_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -250,4 +250,4 @@ TEST(SequenceTableRandom, NoMessageBreaksBeamsThatGoOn) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sequence_table_random_test

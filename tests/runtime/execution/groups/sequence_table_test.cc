@@ -15,7 +15,7 @@
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduling/test_groups.h"
 
-namespace tandem {
+namespace tandem::sequence_table_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -389,4 +389,4 @@ TEST_F(SequenceTableTest, RefusesCopiesOutsideThePools) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sequence_table_test

@@ -7,7 +7,7 @@
 #include "tests/support/files/files.h"
 #include "tests/support/files/images.h"
 
-namespace tandem {
+namespace tandem::image_file_test {
 namespace {
 
 using testing::crc_of;
@@ -57,4 +57,4 @@ TEST(ImageFile, FilesAreNoLargerThanTheBound) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::image_file_test

@@ -12,7 +12,7 @@
 #include "tests/support/files/files.h"
 #include "tests/support/media/sounds.h"
 
-namespace tandem {
+namespace tandem::audio_file_test {
 namespace {
 
 using testing::float_wav;
@@ -164,4 +164,4 @@ TEST(AudioFile, DamagedFiles) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::audio_file_test

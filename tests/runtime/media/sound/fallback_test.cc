@@ -8,7 +8,7 @@
 #include "tests/support/files/files.h"
 #include "tests/support/media/speech_settings.h"
 
-namespace tandem {
+namespace tandem::fallback_test {
 namespace {
 
 using nlohmann::json;
@@ -157,4 +157,4 @@ TEST(Fallback, TheModelsThresholds) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::fallback_test

@@ -10,7 +10,7 @@
 #include "tests/support/media/speech_settings.h"
 #include "tests/support/media/transcripts.h"
 
-namespace tandem {
+namespace tandem::transcription_test {
 namespace {
 
 using nlohmann::json;
@@ -276,4 +276,4 @@ TEST(Transcription, WhatIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::transcription_test

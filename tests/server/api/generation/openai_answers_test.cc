@@ -3,7 +3,7 @@
 
 #include "tests/support/network/fake_http.h"
 
-namespace tandem {
+namespace tandem::openai_answers_test {
 namespace {
 
 using nlohmann::json;
@@ -240,4 +240,4 @@ TEST(OpenAiAnswers, TokenizedMessages) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::openai_answers_test
