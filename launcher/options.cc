@@ -248,6 +248,10 @@ void EngineOptions::add_engine(CLI::App& app) {
   add_field(app, "max-num-batched-tokens", scheduling,
             "Compute at most that many tokens in a step, encoder and decoder together");
   add_cache(app, cache, *this);
+  add_field(app, "vad-model", config,
+            "silero_vad_16k.safetensors of the Python package silero-vad, for requests with "
+            "vad_filter; without it an installed one is looked for")
+      ->type_name("FILE");
   add_switch(app, "--enforce-eager", loading, "enforce_eager",
              "Run every step on a GPU kernel by kernel, never as a recorded graph");
   app.add_option_function<std::vector<int>>(

@@ -28,6 +28,15 @@ namespace {
 
 using nlohmann::json;
 
+// The parameters of --vad-filter, by their names in requests.
+constexpr std::pair<const char*, const char*> kVadFlags[] = {
+    {"vad-threshold", "Speech begins where it is that likely (0.5)"},
+    {"vad-neg-threshold", "It ends where it is less likely than that (0.15 less)"},
+    {"vad-min-speech-duration-ms", "Shorter speech is none (0)"},
+    {"vad-max-speech-duration-s", "Longer speech is cut (never)"},
+    {"vad-min-silence-duration-ms", "Shorter silence stays in the speech (2000)"},
+    {"vad-speech-pad-ms", "What is kept on both sides of speech (400)"}};
+
 struct TranscribeOptions {
   RequestOptions requests;
   SamplingOptions sampling;
@@ -38,7 +47,8 @@ struct TranscribeOptions {
   std::optional<std::string> prompt;
   std::string temperatures, strides;  // with commas between
   std::optional<double> compression_ratio, logprob, no_speech, chunk_length;
-  bool condition_on_prev_tokens = false;
+  bool condition_on_prev_tokens = false, vad = false;
+  std::map<std::string, std::optional<double>> vad_parameters;
 
   void add(CLI::App& app);
   // As a request's `params`.
@@ -73,6 +83,11 @@ void TranscribeOptions::add(CLI::App& app) {
                  "Below it, on average of its tokens, a window is unsure (-1, say)");
   app.add_option("--no-speech-threshold", no_speech,
                  "Leave out windows that are unsure, and silent with a probability above it");
+  app.add_flag("--vad-filter", vad,
+               "Cut out what is no speech first, by Silero's network: pip install silero-vad, or "
+               "--vad-model");
+  for (const auto& [flag, what] : kVadFlags)
+    app.add_option("--" + std::string(flag), vad_parameters[flag], what);
   app.add_option(
       "--chunk-length-s", chunk_length,
       "Cut the sound into windows of that many seconds that share their ends, and decode "
@@ -102,6 +117,13 @@ json TranscribeOptions::params() const {
   if (compression_ratio) out["compression_ratio_threshold"] = *compression_ratio;
   if (logprob) out["logprob_threshold"] = *logprob;
   if (no_speech) out["no_speech_threshold"] = *no_speech;
+  if (vad) out["vad_filter"] = true;
+  for (const auto& [flag, value] : vad_parameters) {
+    if (!value) continue;
+    std::string name = flag;
+    std::replace(name.begin(), name.end(), '-', '_');
+    out[name] = *value;
+  }
   if (chunk_length) out["chunk_length_s"] = *chunk_length;
   if (!strides.empty()) out["stride_length_s"] = numbers(strides);
   return out;

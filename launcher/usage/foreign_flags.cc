@@ -13,9 +13,6 @@ constexpr std::string_view kDecoderOnly =
     "it is for decoder-only models; the models here have an encoder";
 constexpr std::string_view kOwnCode = "code of a checkpoint is never run";
 constexpr std::string_view kLines = "lines of subtitles are the model's segments here";
-constexpr std::string_view kVad =
-    "detection of voice activity is not built here; --no-speech-threshold, with "
-    "--logprob-threshold, leaves silent windows out";
 constexpr std::string_view kDiarize = "it is not built here: speakers are not told apart";
 constexpr std::string_view kInFormat = "the format is said by --format";
 
@@ -143,9 +140,11 @@ constexpr ForeignFlag kForeign[] = {
     {"--carry-initial-prompt --prompt-reset-on-temperature --max-context -mc",
      "--condition-on-prev-tokens", ""},
     {"--condition-on-previous-text", "--condition-on-prev-tokens", ""},
-    {"--vad --vad-filter --vad-method --vad-parameters --vad-model --vad-threshold --vad-onset "
-     "--vad-offset --vad-min-silence-duration-ms -vm -vt",
-     "", kVad},
+    {"--vad", "--vad-filter", ""},
+    {"--vad-method --vad-parameters", "--vad-filter", "and the flags --vad-…"},
+    {"--vad-onset -vt", "--vad-threshold", ""},
+    {"--vad-offset", "--vad-neg-threshold", ""},
+    {"-vm", "--vad-model", ""},
     {"--max-words-per-line --max-line-width --max-line-count --prepend-punctuations "
      "--append-punctuations --split-on-word --max-len -sow -ml",
      "--highlight-words", kLines},

@@ -21,8 +21,9 @@ class CompositeTimes {
   void has_text(double now) {
     if (first_text_ < 0) first_text_ = now;
   }
+  double arrival() const { return arrival_; }
   void write(double now, proto::RequestMetrics& metrics) const {
-    metrics.set_queue_time(queue_);
+    metrics.set_queue_time(queue_ < 0 ? 0 : queue_);
     metrics.set_time_to_first_token(first_text_ < 0 ? 0 : first_text_ - arrival_);
     metrics.set_total_time(now - arrival_);
     metrics.set_num_preemptions(num_preemptions_);

@@ -22,6 +22,11 @@ SpeechState::SpeechState(const std::string& request_id,
 
 std::vector<PartRequest> SpeechState::next() {
   if (!transcription_) return {};
+  if (transcription_->done()) {  // nobody says anything
+    seconds_done_ = seconds_;
+    finish(times_.arrival());
+    return {};
+  }
   std::vector<PartRequest> out = transcription_->next();
   unanswered_ += static_cast<int>(out.size());
   if (unanswered_ == 0) throw invalid_request(kSoundField, "has no sound");

@@ -17,9 +17,12 @@ using Field = google::protobuf::FieldDescriptor;
 
 constexpr double kMaxTemperature = 1e6, kMaxSeconds = 3600;
 constexpr size_t kMaxNameBytes = 256;
+// What is not decided is kept in memory.
+constexpr double kMaxSpeechMs = 60000, kMaxSpeechSeconds = 600;
 
 const Field* field_of(const std::string& name) {
-  return name == "off" ? nullptr : Params::descriptor()->FindFieldByName(name);
+  if (name == "off" || name == "vad_if_possible") return nullptr;
+  return Params::descriptor()->FindFieldByName(name);
 }
 
 // A number, or a list of them.
@@ -51,6 +54,37 @@ void read_value(const json& value, const std::string& name, const Field* field, 
   }
 }
 
+// faster-whisper's, whose names lack the prefix of ours.
+void read_vad_parameters(const json& value, Params& out) {
+  if (!value.is_object())
+    throw invalid_request("vad_parameters", "must be an object, not " + describe(value));
+  for (const auto& [name, number] : value.items()) {
+    const Field* field = field_of("vad_" + name);
+    if (field == nullptr || field->cpp_type() != Field::CPPTYPE_DOUBLE)
+      throw invalid_request("vad_parameters", "has the unknown name " + describe(json(name)));
+    if (!number.is_null()) read_value(number, "vad_parameters." + name, field, out);
+  }
+}
+
+void check_between(bool given, double value, const char* name, double least, double most) {
+  if (given && !(value >= least && value <= most))
+    throw invalid_request(name, "must be between " + describe(json(least)) + " and " +
+                                    describe(json(most)) + ", not " + describe(json(value)));
+}
+
+void check_vad(const Params& p) {
+  check_between(p.has_vad_threshold(), p.vad_threshold(), "vad_threshold", 0, 1);
+  check_between(p.has_vad_neg_threshold(), p.vad_neg_threshold(), "vad_neg_threshold", 0, 1);
+  check_between(p.has_vad_min_speech_duration_ms(), p.vad_min_speech_duration_ms(),
+                "vad_min_speech_duration_ms", 0, kMaxSpeechMs);
+  check_between(p.has_vad_max_speech_duration_s(), p.vad_max_speech_duration_s(),
+                "vad_max_speech_duration_s", 1, kMaxSpeechSeconds);
+  check_between(p.has_vad_min_silence_duration_ms(), p.vad_min_silence_duration_ms(),
+                "vad_min_silence_duration_ms", 0, kMaxSpeechMs);
+  check_between(p.has_vad_speech_pad_ms(), p.vad_speech_pad_ms(), "vad_speech_pad_ms", 0,
+                kMaxSpeechMs);
+}
+
 void check_numbers(const google::protobuf::RepeatedField<double>& list, const char* name, int most,
                    double highest) {
   if (list.size() > most)
@@ -72,12 +106,18 @@ void check_size(const std::string& text, const char* name, size_t most) {
 
 }  // namespace
 
-bool is_speech_param(const std::string& name) { return field_of(name) != nullptr; }
+bool is_speech_param(const std::string& name) {
+  return name == "vad_parameters" || field_of(name) != nullptr;
+}
 
 Params read_speech_params(const json& params) {
   Params out;
   if (params.is_null()) return out;
   for (const auto& [name, value] : params.items()) {
+    if (name == "vad_parameters") {
+      if (!value.is_null()) read_vad_parameters(value, out);
+      continue;
+    }
     const Field* field = field_of(name);
     if (field == nullptr) throw invalid_request(name, "unknown parameter of speech");
     if (value.is_null())
@@ -108,6 +148,7 @@ void check_speech_params(const Params& p) {
                "compression_ratio_threshold");
   check_finite(p.has_logprob_threshold(), p.logprob_threshold(), "logprob_threshold");
   check_finite(p.has_no_speech_threshold(), p.no_speech_threshold(), "no_speech_threshold");
+  check_vad(p);
   check_numbers(p.stride_length_s(), "stride_length_s", 2, kMaxSeconds);
   if (p.has_chunk_length_s() && !(p.chunk_length_s() >= 0 && p.chunk_length_s() <= kMaxSeconds))
     throw invalid_request("chunk_length_s",

@@ -72,7 +72,8 @@ void check_without_ids(const proto::SamplingParams& params) {
 
 }  // namespace
 
-RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
+RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed,
+                                   const std::string& vad_model)
     : config_(load_supported(model)),
       tokenizer_(load_tokenizer(model)),
       images_(load_images(config_)),
@@ -81,8 +82,11 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
       constraints_(ConstraintStore::of(model, config_.vocab_size)),
       next_seed_(seed.value_or(random_seed())) {
   if (!SpeechSettings::has_speech(config_)) return;
+  const auto voice = std::make_shared<const VoiceSource>(vad_model);
   try {
-    speech_ = std::make_shared<const SpeechSettings>(SpeechSettings::load(config_));
+    auto settings = std::make_shared<SpeechSettings>(SpeechSettings::load(config_));
+    settings->voice = voice;
+    speech_ = std::move(settings);
   } catch (const InputError& error) {
     no_speech_ = error;
   }
@@ -90,7 +94,8 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
 
 RequestProcessor::RequestProcessor(const proto::EngineConfig& config)
     : RequestProcessor(config.loading().model(),
-                       config.has_seed() ? std::optional(config.seed()) : std::nullopt) {}
+                       config.has_seed() ? std::optional(config.seed()) : std::nullopt,
+                       config.vad_model()) {}
 
 PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& given) {

@@ -36,10 +36,11 @@ struct PreparedRequest {
 // Reads config and tokenizer of a checkpoint, not its weights. Usable from any thread.
 class RequestProcessor {
  public:
-  // seed: of requests that have none, in the order of prepare() calls; absent: random. Throws
-  // InputError naming the file.
-  RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
-  // The config's model and seed.
+  // seed: of requests that have none, in the order of prepare() calls; absent: random. vad_model:
+  // VoiceSource's. Throws InputError naming the file.
+  RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed,
+                   const std::string& vad_model = "");
+  // The config's.
   explicit RequestProcessor(const proto::EngineConfig& config);
 
   // Validates, tokenizes, truncates, resolves. Decodes sound, which takes seconds for an hour of

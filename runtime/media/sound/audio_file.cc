@@ -2,8 +2,10 @@
 #include "runtime/media/sound/audio_file.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "runtime/media/decoder_run.h"
 
 namespace tandem {
@@ -25,10 +27,28 @@ struct AudioFile::State {
   DecoderRun run;
   bool ended = false;
   std::string payload = {};
+  std::vector<float> read;  // and not returned yet
+  std::vector<float> decoded = {};
+  std::optional<VoiceFilter> filter = {};
+  std::vector<SpeechSpan> speech = {};
+
+  void read_on();
 
   State(const MediaSource& source, const std::string& field, int rate, const AudioLimits& limits)
       : run(DecoderPool::of_process(), source, job_of(source, rate, limits), field) {}
 };
+
+void AudioFile::State::read_on() {
+  if (run.next(payload) != decoder::FrameKind::kSamples) {
+    ended = true;
+    if (filter) speech = filter->finish();
+    return;
+  }
+  std::vector<float>& to = filter ? decoded : read;
+  to.resize(payload.size() / sizeof(float));
+  std::memcpy(to.data(), payload.data(), payload.size());
+  if (filter) filter->add(decoded);
+}
 
 AudioFile::AudioFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
 AudioFile::AudioFile(AudioFile&&) noexcept = default;
@@ -46,18 +66,28 @@ AudioFile AudioFile::of_bytes(std::string_view bytes, const std::string& field, 
 
 double AudioFile::seconds() const { return state_->run.seconds(); }
 
+void AudioFile::keep_speech(std::shared_ptr<const VoiceWeights> weights,
+                            const VoiceOptions& options) {
+  TANDEM_CHECK(!state_->filter && !state_->ended && state_->read.empty());
+  state_->filter.emplace(std::move(weights), options,
+                         [to = &state_->read](std::span<const float> samples) {
+                           to->insert(to->end(), samples.begin(), samples.end());
+                         });
+}
+
+const std::vector<SpeechSpan>& AudioFile::speech() const { return state_->speech; }
+
+bool AudioFile::has_samples() {
+  State& s = *state_;
+  while (s.read.empty() && !s.ended) s.read_on();
+  return !s.read.empty();
+}
+
 bool AudioFile::read(std::vector<float>& samples) {
   samples.clear();
-  State& s = *state_;
-  while (samples.empty() && !s.ended) {
-    if (s.run.next(s.payload) != decoder::FrameKind::kSamples) {
-      s.ended = true;
-      break;
-    }
-    samples.resize(s.payload.size() / sizeof(float));
-    std::memcpy(samples.data(), s.payload.data(), s.payload.size());
-  }
-  return !samples.empty();
+  if (!has_samples()) return false;
+  samples.swap(state_->read);
+  return true;
 }
 
 const std::vector<std::string>& AudioFile::warnings() const { return state_->run.warnings(); }

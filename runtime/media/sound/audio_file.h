@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/media/media_source.h"
+#include "runtime/media/sound/voice/voice_filter.h"
 
 namespace tandem {
 
@@ -31,12 +32,22 @@ class AudioFile {
   AudioFile(AudioFile&&) noexcept;
   ~AudioFile();
 
+  // From now on read() leaves out what is no speech. Before the first read(), at
+  // VoiceNetwork::kRate.
+  void keep_speech(std::shared_ptr<const VoiceWeights> weights, const VoiceOptions& options);
+  // Whether there is anything to read; it waits for that. Throws what read() does.
+  bool has_samples();
+
   // The next samples; false: there are no more. Throws InputError if the file is no sound, has no
   // samples or samples that are not finite, has an absurd rate or number of channels, exceeds the
   // limit, or ended the decoder. Damaged parts are skipped.
   bool read(std::vector<float>& samples);
   // How long it is, by the file's own samples and rates; once read() has returned false.
   double seconds() const;
+
+  // Where the speech was that read() returned, once it has returned false. Without keep_speech():
+  // none.
+  const std::vector<SpeechSpan>& speech() const;
 
   // What could not be decoded, a few lines for people; complete once read() has returned false.
   const std::vector<std::string>& warnings() const;

@@ -61,6 +61,22 @@ class Chunker {
   SpeechInput out_;
 };
 
+void find_speech(AudioFile& file, const SpeechSettings& settings,
+                 const proto::SpeechParams& params) {
+  const bool can = settings.mel.sampling_rate == VoiceNetwork::kRate;
+  const auto weights = can && settings.voice ? settings.voice->weights() : nullptr;
+  if (weights) return file.keep_speech(weights, VoiceOptions::of(params));
+  if (params.vad_if_possible()) return;
+  if (!can)
+    throw not_supported("vad_filter", "the model hears sound at " +
+                                          std::to_string(settings.mel.sampling_rate) +
+                                          " samples a second instead of 16000");
+  throw not_supported(
+      "vad_filter",
+      "the server has no network that finds speech: pip install silero-vad where it "
+      "runs, or --vad-model FILE");
+}
+
 }  // namespace
 
 ChunkLengths ChunkLengths::of(const proto::SpeechParams& params, const LogMelOptions& mel) {
@@ -93,20 +109,23 @@ SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const s
   if (settings.clip && params.chunk_length_s() > 0)
     throw not_supported("chunk_length_s", "the model hears a clip as a whole");
   const ChunkLengths lengths = ChunkLengths::of(params, mel);
-  if (lengths.chunk == 0) {
-    SpeechInput out;
+  if (params.vad_filter()) find_speech(file, settings, params);
+  SpeechInput out;
+  // (Without keep_speech() a file without samples is an error.)
+  const bool silent = !file.has_samples();
+  if (!silent && lengths.chunk == 0) {
     LogMel all = settings.frames_of(file, field);
     // (All that is made for the model has other samples: of its rate, and whole frames.)
-    out.seconds = file.seconds();
-    out.pieces.push_back({std::move(all), out.seconds});
-    out.warnings = file.warnings();
-    return out;
+    const double length = params.vad_filter() ? all.seconds : file.seconds();
+    out.pieces.push_back({std::move(all), length});
+  } else if (!silent) {
+    Chunker chunker(mel, lengths);
+    for (std::vector<float> samples; file.read(samples);) chunker.add(samples);
+    out = chunker.finish();
   }
-  Chunker chunker(mel, lengths);
-  for (std::vector<float> samples; file.read(samples);) chunker.add(samples);
-  SpeechInput out = chunker.finish();
   out.seconds = file.seconds();
   out.warnings = file.warnings();
+  out.speech = file.speech();
   return out;
 }
 

@@ -35,12 +35,14 @@ struct SpeechPiece {
 
 struct SpeechInput {
   double seconds = 0;
-  std::vector<SpeechPiece> pieces;    // at least one
+  std::vector<SpeechPiece> pieces;    // none: nothing is said
   std::vector<std::string> warnings;  // AudioFile::warnings()
+  std::vector<SpeechSpan> speech;     // AudioFile::speech(): where the pieces were
 };
 
 // Of a whole file, as the model hears it. Throws InputError: what AudioFile and ChunkLengths throw,
-// and naming `field` what read_clip() does.
+// naming `field` what read_clip() does, and naming vad_filter: it is asked for, and there is no
+// network that finds speech.
 SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const std::string& field,
                         const proto::SpeechParams& params = {});
 

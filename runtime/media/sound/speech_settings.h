@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "models/config/config.h"
 #include "runtime/media/sound/clip.h"
 #include "runtime/media/sound/log_mel.h"
+#include "runtime/media/sound/voice/voice_source.h"
 
 namespace tandem {
 
@@ -38,6 +40,8 @@ struct SpeechSettings {
   // sound; none: the model has no such times.
   std::vector<std::pair<int32_t, int32_t>> alignment_heads;
   int median_filter_width = 7;
+  // Finds speech for requests that want no silence; null: nothing does.
+  std::shared_ptr<const VoiceSource> voice;
 
   // Throws InputError naming the file and the key; also where the model hears nothing.
   static SpeechSettings load(const ModelConfig& config);

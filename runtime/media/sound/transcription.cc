@@ -67,14 +67,15 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
     : tokenizer_(tokenizer),
       seconds_(input.seconds),
       warnings_(std::move(input.warnings)),
-      waiting_(std::move(input.pieces)) {
-  TANDEM_CHECK(!waiting_.empty());
+      waiting_(std::move(input.pieces)),
+      clock_(input.speech, VoiceNetwork::kRate) {
   check_generation(options);
   auto task = std::make_shared<SpeechTask>();
   task->params = TranscriptionParams::of(params, *settings, tokenizer);
   if (settings->clip) check_clip(task->params);
   const bool chunked = task->params.chunked;
-  const bool is_long = !chunked && waiting_[0].mel.frames > settings->window_frames;
+  const bool is_long =
+      !chunked && !waiting_.empty() && waiting_[0].mel.frames > settings->window_frames;
   task->timestamps = with_times(*settings, task->params, is_long, params);
   task->settings = std::move(settings);
   task->options = std::move(options);
@@ -83,7 +84,7 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
     merger_ =
         std::make_unique<ChunkMerger>(*task_->settings, tokenizer_, task_->timestamps, seconds_);
   pieces_.resize(waiting_.size());
-  begin_piece();
+  if (!waiting_.empty()) begin_piece();
 }
 
 void Transcription::begin_piece() {
@@ -117,6 +118,26 @@ void Transcription::take(int number, const proto::RequestOutput& output) {
     first_prompt_ = piece.first_prompt();
   }
   collect();
+  place_segments();
+}
+
+// From times in what was left of the sound, where silence was cut out.
+void Transcription::place_segments() {
+  if (clock_.empty()) return;
+  for (; num_placed_ < segments_.size(); ++num_placed_) {
+    proto::SpeechSegment& segment = segments_[num_placed_];
+    segment.set_start(clock_.begin(segment.start()));
+    segment.set_end(clock_.end(segment.end()));
+    for (double& time : *segment.mutable_token_timestamps()) time = clock_.end(time);
+    for (proto::SpeechWord& word : *segment.mutable_words()) {
+      const auto [begin, end] = clock_.word(word.start(), word.end());
+      word.set_start(begin);
+      word.set_end(end);
+    }
+    if (segment.words().empty()) continue;
+    segment.set_start(segment.words().begin()->start());
+    segment.set_end(segment.words().rbegin()->end());
+  }
 }
 
 // What is certain now of the pieces in their order.
@@ -158,7 +179,7 @@ void Transcription::collect_chunk(const WindowSequence& piece) {
 
 double Transcription::seconds_done() const {
   if (done()) return seconds_;
-  double out = 0;
+  double out = 0;  // of speech
   for (size_t i = 0; i < begun_; ++i) {
     // Each second counts for one chunk: the one where it is not shared on the right.
     const SpeechPiece& place = waiting_[i];
@@ -171,7 +192,7 @@ double Transcription::seconds_done() const {
     const double said = task_->settings->mel.seconds_of(piece.frames_done());
     out += piece.done() ? own : std::clamp(said - place.left, 0.0, own);
   }
-  return std::min(out, seconds_);
+  return std::min(clock_.begin(out), seconds_);
 }
 
 }  // namespace tandem

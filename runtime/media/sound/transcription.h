@@ -65,6 +65,7 @@ class Transcription {
   void collect();
   void collect_segments(const WindowSequence& piece);
   void collect_chunk(const WindowSequence& piece);
+  void place_segments();
 
   std::shared_ptr<const SpeechTask> task_;
   const Tokenizer& tokenizer_;
@@ -77,9 +78,11 @@ class Transcription {
   int next_number_ = 0;
   size_t begun_ = 0, collected_ = 0;  // pieces
   size_t num_spoken_ = 0;             // tokens of segments_, of sound in one piece
+  SpeechClock clock_;
+  size_t num_placed_ = 0;  // segments_ whose times are those of the sound
   std::vector<proto::SpeechSegment> segments_;
   std::vector<int32_t> first_prompt_;
-  std::string language_, finish_reason_;
+  std::string language_, finish_reason_ = "stop";
 };
 
 }  // namespace tandem

@@ -32,25 +32,40 @@ constexpr std::pair<const char*, const char*> kRefusedSpeechFields[] = {
     {"stream_continuous_usage_stats", "the usage comes with the last event"},
     {"vllm_xargs", "there are no plugins that would read them"}};
 
+// OpenAI's names in `server_vad`, and those of the parameters.
+constexpr std::pair<const char*, const char*> kVadNumbers[] = {
+    {"threshold", "vad_threshold"},
+    {"prefix_padding_ms", "vad_speech_pad_ms"},
+    {"silence_duration_ms", "vad_min_silence_duration_ms"}};
+
 bool is_off(const json& value) {
   return value == false || value == "" || (value.is_structured() && value.empty());
 }
 
-// The engine cuts sound where it must, whatever says where else it could be cut.
-void check_chunking(const json& strategy) {
-  const json type = strategy.is_object() ? strategy.value("type", json()) : json();
-  if (strategy != "auto" && type != "server_vad")
+// Where sound is cut is the engine's; both strategies ask for silence to be cut out, by an engine
+// that can.
+void take_chunking(json& fields, SpeechRequest& r) {
+  const auto strategy = take(fields, "chunking_strategy");
+  if (!strategy) return;
+  const json type = strategy->is_object() ? strategy->value("type", json()) : json();
+  if (*strategy != "auto" && type != "server_vad")
     throw not_supported(
         "chunking_strategy",
-        "there is \"auto\" and {\"type\": \"server_vad\"}, not " + strategy.dump().substr(0, 60));
+        "there is \"auto\" and {\"type\": \"server_vad\"}, not " + strategy->dump().substr(0, 60));
+  if (fields.contains("vad_filter")) return;
+  fields["vad_filter"] = r.vad_if_possible = true;
+  if (!strategy->is_object()) return;
+  for (const auto& [theirs, ours] : kVadNumbers)
+    if (const auto it = strategy->find(theirs); it != strategy->end() && !fields.contains(ours))
+      fields[ours] = *it;
 }
 
-void take_foreign(json& fields, SpeechTask task) {
+void take_foreign(json& fields, SpeechTask task, SpeechRequest& r) {
   for (const char* name : kIgnoredSpeechFields) fields.erase(name);
   for (const auto& [name, why] : kRefusedSpeechFields)
     if (const auto value = take(fields, name); value && !is_off(*value))
       throw not_supported(name, why);
-  if (const auto strategy = take(fields, "chunking_strategy")) check_chunking(*strategy);
+  take_chunking(fields, r);
   if (const auto to = take_string(fields, "to_language"); to && !to->empty()) {
     if (task != SpeechTask::kTranslate || language_code(*to) != "en")
       throw not_supported("to_language", "translations are into English");
@@ -175,6 +190,7 @@ void read_params(json fields, SpeechRequest& r) {
   }
   try {
     r.params = read_speech_params(speech);
+    if (r.vad_if_possible) r.params.set_vad_if_possible(true);
   } catch (const InputError& e) {
     const std::string field = r.field_of(e.param()), message = e.what();
     throw InputError(e.kind(), field + message.substr(e.param().size()), field);
@@ -201,7 +217,7 @@ SpeechRequest parse_speech(SoundForm form, SpeechTask task, const AppContext& ap
   const Urgency urgency = take_urgency(fields, app.config);
   r.priority = urgency.priority;
   r.timeout = urgency.timeout;
-  take_foreign(fields, task);
+  take_foreign(fields, task, r);
   take_format(fields, r);
   take_granularities(fields, r);
   translate_names(fields, r.names);

@@ -26,8 +26,9 @@ struct SpeechRequest {
   TranscriptFormat format = TranscriptFormat::kJson;
   bool segments = false, words = false;  // are part of the answer
   bool stream = false;
-  bool is_huggingface = false;  // {"text", "chunks"}, whatever the format
-  std::string times_field;      // what asks for times, if return_timestamps does not
+  bool vad_if_possible = false;  // silence is cut out by an engine that can
+  bool is_huggingface = false;   // {"text", "chunks"}, whatever the format
+  std::string times_field;       // what asks for times, if return_timestamps does not
   int32_t priority = 0;
   double timeout = 0;  // seconds; 0: none
   FieldNames names;    // that the client used

@@ -98,7 +98,9 @@ def test_sounds_and_images(tmp_path):
         fails(lambda: hears.transcribe([0.1, 0.2]), "sound", "must be a path.*not float")
         fails(lambda: hears.transcribe((np.zeros(16000, dtype=np.float32), "16k")), "sound", "'16k' samples a second")
         fails(lambda: hears.transcribe(wav(1), "de", beam_size=5), "beam_size", "here it is num_beams")
-        fails(lambda: hears.transcribe(wav(1), "de", vad_filter=True), "vad_filter", "vad_filter")
+        fails(lambda: hears.transcribe(wav(1), "de", vad_filter=3), "vad_filter", "vad_filter")
+        fails(lambda: hears.transcribe(wav(1), "de", vad_parameters={"threshhold": 1}), "vad_parameters", "threshhold")
+        fails(lambda: hears.transcribe(wav(1), "de", vad_parameters={"threshold": 2}), "vad_threshold", "between 0 and 1")
     with LLM(ROOT / "tests" / "data" / "vision-tiny", dtype="float32") as reads:
         with pytest.raises(MissingFileError, match="image: '/no/such.png' does not exist"):
             reads.generate({"multi_modal_data": {"image": "/no/such.png"}})
