@@ -44,7 +44,7 @@ struct TranscribeOptions {
   std::string language, task, format = "text", folder;
   bool timestamps = false, words = false, highlight = false;
   // Of speech, where they are given.
-  std::optional<std::string> prompt;
+  std::optional<std::string> prompt, hotwords;
   std::string temperatures, strides;  // with commas between
   std::optional<double> compression_ratio, logprob, no_speech, chunk_length;
   bool condition_on_prev_tokens = false, vad = false;
@@ -71,6 +71,7 @@ void TranscribeOptions::add(CLI::App& app) {
   app.add_flag("--highlight-words", highlight,
                "Underline each word of subtitles while it is said; with --word-timestamps' times");
   app.add_option("--prompt", prompt, "Text that is taken as said before: names, a style");
+  app.add_option("--hotwords", hotwords, "Words to expect, before the prompt of every window");
   app.add_flag("--condition-on-prev-tokens", condition_on_prev_tokens,
                "Begin each window's prompt with what was said before it");
   app.add_option("--temperature-fallback", temperatures,
@@ -112,6 +113,7 @@ json TranscribeOptions::params() const {
   if (timestamps) out["return_timestamps"] = true;
   if (words || highlight) out["return_token_timestamps"] = true;
   if (prompt) out["prompt"] = *prompt;
+  if (hotwords) out["hotwords"] = *hotwords;
   if (condition_on_prev_tokens) out["condition_on_prev_tokens"] = true;
   if (!temperatures.empty()) out["temperature"] = numbers(temperatures);
   if (compression_ratio) out["compression_ratio_threshold"] = *compression_ratio;
@@ -246,7 +248,7 @@ void check_words(const TranscribeOptions& options, TranscriptFormat format) {
 int run(TranscribeOptions& options) {
   const auto format = transcript_format(options.format);
   if (!format)
-    throw invalid_request("--format", "must be text, srt, vtt, json or verbose_json, not " +
+    throw invalid_request("--format", "must be text, srt, vtt, tsv, json or verbose_json, not " +
                                           readable(options.format));
   if (!options.task.empty() && options.task != "transcribe" && options.task != "translate")
     throw invalid_request("--task",
@@ -284,7 +286,7 @@ Run add_transcribe(CLI::App& app) {
   app.add_option("FILE", options->files,
                  "Files of sound, or films, such as WAV, MP3, M4A, MP4, WebM; folders of them, "
                  "patterns such as \"talks/*.mp3\"; - is standard input");
-  app.add_option("--format", options->format, "text, srt, vtt, json or verbose_json")
+  app.add_option("--format", options->format, "text, srt, vtt, tsv, json or verbose_json")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--output-dir", options->folder,

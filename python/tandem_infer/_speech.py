@@ -23,6 +23,8 @@ class TranscriptionParams(TypedDict, total=False):
     no_speech_threshold: Optional[float]
     chunk_length_s: Optional[float]
     stride_length_s: Union[float, List[float], None]
+    initial_prompt: Union[str, List[int], None]
+    hotwords: Optional[str]
     vad_filter: Optional[bool]
     vad_parameters: Optional[Dict[str, float]]
     max_new_tokens: Optional[int]

@@ -40,7 +40,7 @@ void read_value(const json& value, const std::string& name, const Field* field, 
   if (name == "return_timestamps" && value == "word") {  // (the pipeline's)
     out.set_return_timestamps(true);
     if (!out.has_return_token_timestamps()) out.set_return_token_timestamps(true);
-  } else if (name == "prompt_ids") {
+  } else if (field->name() == "prompt_ids") {
     for (const int32_t id : read_token_ids(value, name, std::numeric_limits<int32_t>::max()))
       out.mutable_prompt_ids()->add_ids(id);
   } else if (field->is_repeated()) {
@@ -64,6 +64,15 @@ void read_vad_parameters(const json& value, Params& out) {
       throw invalid_request("vad_parameters", "has the unknown name " + describe(json(name)));
     if (!number.is_null()) read_value(number, "vad_parameters." + name, field, out);
   }
+}
+
+// faster-whisper's name of a prompt, as text or ids.
+void read_initial_prompt(const json& value, Params& out) {
+  if (value.is_null()) return;
+  const std::string name = "initial_prompt";
+  if (out.has_prompt() || out.has_prompt_ids())
+    throw invalid_request(name, "and prompt or prompt_ids: give one of them");
+  read_value(value, name, field_of(value.is_string() ? "prompt" : "prompt_ids"), out);
 }
 
 void check_between(bool given, double value, const char* name, double least, double most) {
@@ -107,7 +116,7 @@ void check_size(const std::string& text, const char* name, size_t most) {
 }  // namespace
 
 bool is_speech_param(const std::string& name) {
-  return name == "vad_parameters" || field_of(name) != nullptr;
+  return name == "vad_parameters" || name == "initial_prompt" || field_of(name) != nullptr;
 }
 
 Params read_speech_params(const json& params) {
@@ -116,6 +125,10 @@ Params read_speech_params(const json& params) {
   for (const auto& [name, value] : params.items()) {
     if (name == "vad_parameters") {
       if (!value.is_null()) read_vad_parameters(value, out);
+      continue;
+    }
+    if (name == "initial_prompt") {
+      read_initial_prompt(value, out);
       continue;
     }
     const Field* field = field_of(name);
@@ -133,6 +146,7 @@ void check_speech_params(const Params& p) {
   check_size(p.language(), "language", kMaxNameBytes);
   check_size(p.task(), "task", kMaxNameBytes);
   check_size(p.prompt(), "prompt", kMaxSpeechPromptBytes);
+  check_size(p.hotwords(), "hotwords", kMaxSpeechPromptBytes);
   if (p.prompt_ids().ids_size() > kMaxSpeechPromptIds)
     throw invalid_request("prompt_ids",
                           "has more than " + std::to_string(kMaxSpeechPromptIds) + " ids");

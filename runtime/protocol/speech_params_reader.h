@@ -14,7 +14,8 @@ bool is_speech_param(const std::string& name);
 
 // `params`: an object with such names only, or null. `temperature` and `stride_length_s` are
 // numbers or lists of them; null switches off what the model says. `vad_parameters` is an object
-// with faster-whisper's names of the parameters vad_…. Throws InputError naming the parameter.
+// with faster-whisper's names of the parameters vad_…, and `initial_prompt` its name of the prompt,
+// as text or ids. Throws InputError naming the parameter.
 proto::SpeechParams read_speech_params(const nlohmann::json& params);
 
 // The bounds of parameters that somebody else may have made, as those of read_speech_params().

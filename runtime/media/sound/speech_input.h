@@ -35,9 +35,9 @@ struct SpeechPiece {
 
 struct SpeechInput {
   double seconds = 0;
-  std::vector<SpeechPiece> pieces;    // none: nothing is said
-  std::vector<std::string> warnings;  // AudioFile::warnings()
-  std::vector<SpeechSpan> speech;     // AudioFile::speech(): where the pieces were
+  std::vector<SpeechPiece> pieces;         // none: nothing is said
+  std::vector<std::string> warnings = {};  // AudioFile::warnings()
+  std::vector<SpeechSpan> speech = {};     // AudioFile::speech(): where the pieces were
 };
 
 // Of a whole file, as the model hears it. Throws InputError: what AudioFile and ChunkLengths throw,

@@ -15,10 +15,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<std::pair<std::string_view, TranscriptFormat>, 5> kFormats = {
+constexpr std::array<std::pair<std::string_view, TranscriptFormat>, 6> kFormats = {
     {{"text", TranscriptFormat::kText},
      {"srt", TranscriptFormat::kSrt},
      {"vtt", TranscriptFormat::kVtt},
+     {"tsv", TranscriptFormat::kTsv},
      {"json", TranscriptFormat::kJson},
      {"verbose_json", TranscriptFormat::kVerboseJson}}};
 
@@ -116,6 +117,19 @@ std::string lines(const proto::CompletionOutput& answer) {
   return out;
 }
 
+// As openai-whisper's: milliseconds, and a text without tabs.
+std::string table(const proto::CompletionOutput& answer) {
+  std::string out = "start\tend\ttext\n";
+  for (const auto& segment : answer.segments()) {
+    std::string text = trimmed(segment.text());
+    for (char& c : text)
+      if (c == '\t' || c == '\n' || c == '\r') c = ' ';
+    out += std::to_string(std::llround(segment.start() * 1000)) + "\t" +
+           std::to_string(std::llround(segment.end() * 1000)) + "\t" + text + "\n";
+  }
+  return out;
+}
+
 ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& facts) {
   const auto& answer = result.outputs(0);
   ordered_json segments = ordered_json::array();
@@ -192,6 +206,7 @@ const char* extension_of(TranscriptFormat format) {
     case TranscriptFormat::kText: return "txt";
     case TranscriptFormat::kSrt: return "srt";
     case TranscriptFormat::kVtt: return "vtt";
+    case TranscriptFormat::kTsv: return "tsv";
     default: return "json";
   }
 }
@@ -208,6 +223,7 @@ std::string write_transcript(TranscriptFormat format, proto::RequestOutput resul
     case TranscriptFormat::kSrt: return cues(answer, facts.highlight, /*numbered=*/true, ',');
     case TranscriptFormat::kVtt:
       return "WEBVTT\n\n" + cues(answer, facts.highlight, /*numbered=*/false, '.');
+    case TranscriptFormat::kTsv: return table(answer);
     case TranscriptFormat::kJson: return line_of({{"text", trimmed(answer.text())}});
     case TranscriptFormat::kVerboseJson: return line_of(verbose(result, facts));
   }

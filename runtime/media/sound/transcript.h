@@ -12,9 +12,9 @@
 
 namespace tandem {
 
-enum class TranscriptFormat : uint8_t { kText, kSrt, kVtt, kJson, kVerboseJson };
+enum class TranscriptFormat : uint8_t { kText, kSrt, kVtt, kTsv, kJson, kVerboseJson };
 
-// "text", "srt", "vtt", "json", "verbose_json"; nothing: another name.
+// "text", "srt", "vtt", "tsv", "json", "verbose_json"; nothing: another name.
 std::optional<TranscriptFormat> transcript_format(std::string_view name);
 // What a file of it is called behind the dot.
 const char* extension_of(TranscriptFormat format);

@@ -1,6 +1,7 @@
 #include "runtime/media/sound/transcription_params.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "base/error.h"
@@ -72,12 +73,20 @@ void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, c
                         "token for silence");
 }
 
+// faster-whisper's: of a long list the beginning stays.
+Ids hotword_ids(const std::string& words, const Tokenizer& tokenizer, size_t most) {
+  Ids out = speech_prompt_ids(words, tokenizer, std::numeric_limits<size_t>::max(), "hotwords");
+  if (out.size() > most + 1) out.resize(most + 1);
+  return out;
+}
+
 }  // namespace
 
-Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_t most) {
+Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_t most,
+                      const char* field) {
   const std::optional<int32_t> start = tokenizer.token_to_id("<|startofprev|>");
-  if (!start) throw not_supported("prompt", "the model's tokenizer has no <|startofprev|>");
-  check_utf8(text, "prompt");
+  if (!start) throw not_supported(field, "the model's tokenizer has no <|startofprev|>");
+  check_utf8(text, field);
   std::string spaced = " ";
   spaced += stripped(text);
   Ids ids = tokenizer.encode(spaced, /*add_special=*/false);
@@ -85,7 +94,7 @@ Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_
   for (const int32_t id : ids)
     if (tokenizer.is_special(id) || (end && id >= *end))
       throw invalid_request(
-          "prompt", "must be text only, without the token " + printable(tokenizer.token_bytes(id)));
+          field, "must be text only, without the token " + printable(tokenizer.token_bytes(id)));
   if (ids.size() > most) ids.erase(ids.begin(), ids.end() - static_cast<long>(most));
   ids.insert(ids.begin(), *start);
   return ids;
@@ -116,10 +125,10 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
   if (out.prompt_all_segments && !out.condition_on_prev_tokens)
     throw invalid_request("prompt_condition_type", "all-segments needs condition_on_prev_tokens");
   out.prompt_ids.assign(asked.prompt_ids().ids().begin(), asked.prompt_ids().ids().end());
-  if (!asked.prompt().empty())
-    out.prompt_ids =
-        speech_prompt_ids(asked.prompt(), tokenizer,
-                          static_cast<size_t>(std::max(settings.decoder_positions / 2 - 1, 1)));
+  const auto most = static_cast<size_t>(std::max(settings.decoder_positions / 2 - 1, 1));
+  if (!asked.prompt().empty()) out.prompt_ids = speech_prompt_ids(asked.prompt(), tokenizer, most);
+  if (!stripped(asked.hotwords()).empty())
+    out.hotwords = hotword_ids(asked.hotwords(), tokenizer, most);
   out.chunked = asked.chunk_length_s() > 0;
   out.no_speech_prob = asked.no_speech_prob() && settings.no_timestamps.value_or(0) > 0;
   set_thresholds(asked, settings, choice, out);

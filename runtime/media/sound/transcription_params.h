@@ -17,6 +17,8 @@ struct TranscriptionParams {
   std::optional<bool> return_timestamps;
   bool condition_on_prev_tokens = false;
   std::vector<int32_t> prompt_ids;  // before the decoder's prompt; none: nothing is
+  // Behind <|startofprev|>, before those in every window; that token is the first.
+  std::vector<int32_t> hotwords;
   bool prompt_all_segments = false;
   bool words = false;           // times of words, which needs those of segments
   bool no_speech_prob = false;  // is asked for in any case; else only for its threshold
@@ -32,9 +34,9 @@ struct TranscriptionParams {
 };
 
 // HuggingFace's get_prompt_ids(): <|startofprev|> and the text; of a text that is longer than
-// `most` tokens its end, as OpenAI's. Throws InputError naming `prompt` for tokens in it that are
-// no text.
+// `most` tokens its end, as OpenAI's. Throws InputError naming `field` for tokens in it that are no
+// text.
 std::vector<int32_t> speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer,
-                                       size_t most);
+                                       size_t most, const char* field = "prompt");
 
 }  // namespace tandem

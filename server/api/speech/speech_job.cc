@@ -21,6 +21,7 @@ const char* content_type_of(TranscriptFormat format) {
     case TranscriptFormat::kText:
     case TranscriptFormat::kSrt: return "text/plain; charset=utf-8";
     case TranscriptFormat::kVtt: return "text/vtt; charset=utf-8";
+    case TranscriptFormat::kTsv: return "text/tab-separated-values; charset=utf-8";
     default: return "application/json";
   }
 }
@@ -199,7 +200,8 @@ std::string SpeechJob::whole() const {
   }
   std::string text =
       write_transcript(request_.format, result_, {seconds_, request_.task, request_.words});
-  if (request_.format == TranscriptFormat::kSrt || request_.format == TranscriptFormat::kVtt)
+  if (request_.format != TranscriptFormat::kJson &&
+      request_.format != TranscriptFormat::kVerboseJson)
     return text;
   Json body = Json::parse(text);
   if (request_.format == TranscriptFormat::kVerboseJson) {

@@ -24,8 +24,7 @@ constexpr const char* kGranularities = "timestamp_granularities";
 constexpr const char* kIgnoredSpeechFields[] = {"user", "stream_include_usage"};
 constexpr std::pair<const char*, const char*> kRefusedSpeechFields[] = {
     {"include", "there are no log-probabilities of transcriptions"},
-    {"hotwords", "say such words in `prompt`"},
-    {"keywords", "say such words in `prompt`"},
+    {"keywords", "say such words in `hotwords`"},
     {"languages", "one of them is what `language` names"},
     {"known_speaker_names", "this kind of model tells no speakers apart"},
     {"known_speaker_references", "this kind of model tells no speakers apart"},
@@ -79,8 +78,9 @@ void take_format(json& fields, SpeechRequest& r) {
     throw not_supported("response_format", "this kind of model tells no speakers apart");
   const auto format = transcript_format(name);
   if (!format)
-    throw invalid_request("response_format", "expected json, text, srt, verbose_json or vtt, not " +
-                                                 json(name.substr(0, 40)).dump());
+    throw invalid_request("response_format",
+                          "expected json, text, srt, verbose_json, vtt or tsv, not " +
+                              json(name.substr(0, 40)).dump());
   r.format = *format;
   const bool subtitles = needs_times(r.format) && r.format != TranscriptFormat::kVerboseJson;
   if (r.stream && subtitles)
@@ -145,7 +145,8 @@ void translate_names(json& fields, FieldNames& names) {
   } else if (n != 1) {
     throw not_supported("n", "a transcription is one sequence");
   }
-  for (const char* name : {"language", "prompt"})  // some clients send all that they have
+  for (const char* name :
+       {"language", "prompt", "hotwords"})  // some clients send all that they have
     if (fields.contains(name) && fields[name] == "") fields.erase(name);
 }
 

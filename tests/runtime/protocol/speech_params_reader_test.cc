@@ -38,10 +38,21 @@ TEST(SpeechParams, TimesOfWordsAsThePipelineAsksForThem) {
   EXPECT_TRUE(segments.return_timestamps() && !segments.has_return_token_timestamps());
 }
 
+TEST(SpeechParams, NamesOfFasterWhisper) {
+  const auto p = read_speech_params(
+      {{"vad_filter", true}, {"vad_parameters", {{"threshold", 0.4}, {"speech_pad_ms", 30}}}});
+  EXPECT_TRUE(p.vad_filter());
+  EXPECT_EQ(p.vad_threshold(), 0.4);
+  EXPECT_EQ(p.vad_speech_pad_ms(), 30);
+  EXPECT_FALSE(p.has_vad_min_silence_duration_ms());
+  EXPECT_EQ(read_speech_params({{"initial_prompt", "Names"}}).prompt(), "Names");
+  EXPECT_EQ(read_speech_params({{"initial_prompt", {5, 6}}}).prompt_ids().ids_size(), 2);
+}
+
 TEST(SpeechParams, Names) {
   for (const char* name : {"language", "task", "prompt", "temperature", "chunk_length_s"})
     EXPECT_TRUE(is_speech_param(name)) << name;
-  for (const char* name : {"off", "", "num_beams", "Language"})
+  for (const char* name : {"off", "", "num_beams", "Language", "vad_if_possible"})
     EXPECT_FALSE(is_speech_param(name)) << name;
 }
 
@@ -64,6 +75,13 @@ TEST(SpeechParams, WhatIsRefused) {
       {"chunk_length_s", 1e9},
       {"stride_length_s", {1, 2, 3}},
       {"off", {"language"}},
+      {"vad_filter", "yes"},
+      {"vad_threshold", 1.5},
+      {"vad_parameters", 0.5},
+      {"vad_parameters", {{"filter", 1}}},
+      {"vad_max_speech_duration_s", 0},
+      {"initial_prompt", 5},
+      {"vad_if_possible", true},
       {"unknown", 1},
   };
   for (const auto& [name, value] : wrong) {

@@ -119,6 +119,10 @@ Ids WindowPrompt::text_before(std::span<const proto::SpeechSegment> before, bool
 
 Ids WindowPrompt::ids(std::span<const proto::SpeechSegment> before, bool with) const {
   Ids out = text_before(before, with);
+  if (const Ids& words = params_.hotwords; !words.empty()) {
+    if (out.empty() || out.front() != words.front()) out.insert(out.begin(), words.front());
+    out.insert(out.begin() + 1, words.begin() + 1, words.end());
+  }
   for (const std::optional<int32_t>& id : start_) out.push_back(*id);
   return out;
 }

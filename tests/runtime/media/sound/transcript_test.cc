@@ -46,6 +46,12 @@ TEST(Transcript, Subtitles) {
             "01:02:03.046 --> 01:03:20.000\nA->B  C\n\n");
 }
 
+TEST(Transcript, Table) {
+  EXPECT_EQ(written("tsv", true),
+            "start\tend\ttext\n0\t1500\tGuten Tag.\n2000\t3000\t\n"
+            "3723046\t3800000\tA-->B  C\n");
+}
+
 TEST(Transcript, Json) {
   EXPECT_EQ(written("json", true), "{\"text\":\"Guten Tag. A-->B\"}\n");
   const auto verbose = nlohmann::json::parse(written("verbose_json", true));

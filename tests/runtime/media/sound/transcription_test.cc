@@ -192,6 +192,28 @@ TEST(Transcription, PromptsOfAllSegments) {
   }
 }
 
+// faster-whisper's: they stand before what was said, in every window.
+TEST(Transcription, HotwordsOfEveryWindow) {
+  Ids words = tokenizer().encode(" Tandem", false);
+  words.insert(words.begin(), kPrev);
+  const auto with = [&](const Ids& ids) {
+    Ids out = words;
+    out.insert(out.end(), ids.begin(), ids.end());
+    return out;
+  };
+  Transcription t = make(9000, {{"language", "en"}, {"hotwords", " Tandem "}});
+  EXPECT_EQ(prompt_of(go(t, {kTime, 7, kTime + 9})), with({kStart, kEn, kTranscribe}));
+  EXPECT_EQ(prompt_of(only(t)), with({kStart, kEn, kTranscribe}));
+  Transcription all = make(9000, {{"language", "en"},
+                                  {"hotwords", "Tandem"},
+                                  {"prompt_ids", {kPrev, 1}},
+                                  {"condition_on_prev_tokens", true}});
+  EXPECT_EQ(prompt_of(go(all, {kTime, 7, kTime + 9})), with({1, kStart, kEn, kTranscribe}));
+  EXPECT_EQ(prompt_of(only(all)), with({1, kTime, 7, kTime + 9, kStart, kEn, kTranscribe}));
+  Transcription none = make(9000, {{"language", "en"}, {"hotwords", " "}});
+  EXPECT_EQ(prompt_of(only(none)), (Ids{kStart, kEn, kTranscribe}));
+}
+
 // As HuggingFace's get_prompt_ids().
 TEST(Transcription, PromptsOfText) {
   Ids want = tokenizer().encode(" Tandem, 2026", false);
