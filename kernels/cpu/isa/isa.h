@@ -168,6 +168,21 @@ struct PagedHeads {
   int64_t ld_log_sums;
 };
 
+// Sequences of one query each, whose first pages are the same. Of `heads` the fields q, pages,
+// keys, position, out and log_sums are not read; `queries` is the number of members. No window.
+struct SharedMember {
+  const float* q;
+  const int32_t* pages;
+  int64_t keys, position;
+  float* out;
+  float* log_sums;  // or nullptr
+};
+struct SharedHeads {
+  PagedHeads heads;
+  const SharedMember* members;
+  int64_t shared_pages;  // at least one, full for each member
+};
+
 struct LayerNormRow {
   const float* x;
   const float* residual;  // or nullptr
@@ -219,6 +234,9 @@ struct IsaKernels {
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
   void (*paged_attend_i8)(const PagedHeads&);
+  void (*paged_attend_shared_f32)(const SharedHeads&);
+  void (*paged_attend_shared_bf16)(const SharedHeads&);
+  void (*paged_attend_shared_i8)(const SharedHeads&);
   // scores[row][j] = x[row] . key j
   void (*score_run_f32)(const StridedRun&, const float* x, int64_t ldx, float* scores, int64_t lds);
   void (*score_run_bf16)(const StridedRun&, const float* x, int64_t ldx, float* scores,

@@ -25,6 +25,7 @@ namespace {
 //
 #include "kernels/cpu/isa/attention_paged.inl"
 //
+#include "kernels/cpu/isa/attention_shared.inl"
 #include "kernels/cpu/isa/attention_strided.inl"
 //
 #include "kernels/cpu/isa/attention_ragged.inl"
