@@ -47,10 +47,10 @@ include(package)
 
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
-# Programs include <tandem/client.h>, <tandem/engine.h> and <tandem/family.h> alone; what those include lies in internal/.
+# Programs include <tandem/attention.h>, <tandem/client.h>, <tandem/engine.h> and <tandem/family.h> alone; what those include lies in internal/.
 set(headers ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
 install(FILES include/tandem/client.h DESTINATION ${headers} COMPONENT client)
-install(FILES include/tandem/engine.h include/tandem/family.h DESTINATION ${headers} COMPONENT engine)
+install(FILES include/tandem/attention.h include/tandem/engine.h include/tandem/family.h DESTINATION ${headers} COMPONENT engine)
 install(FILES client/tandem_client.h DESTINATION ${headers}/internal/client COMPONENT client)
 install(FILES ${CMAKE_BINARY_DIR}/generated/runtime/protocol/tandem.pb.h ${CMAKE_BINARY_DIR}/generated/runtime/protocol/engine_config.pb.h
               runtime/protocol/tandem.proto runtime/protocol/engine_config.proto

@@ -1,5 +1,5 @@
-// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h and sampling_ops.h declare and
-// describe them.
+// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, layouts/layout_ops.h and
+// sampling_ops.h declare and describe them.
 // The devices' tables and function declarations are generated from this list. The files of an op
 // are named after the third column, or begin with it and "_". There is one in kernels/check, and at
 // least one each in kernels/cpu and kernels/cuda (tests/scripts/op_files_test.sh).
@@ -32,6 +32,13 @@
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
   OP(merge_attention, MergeAttentionArgs, attention)                                             \
   OP(attention_weights, AttentionWeightsArgs, attention)                                         \
+  OP(attend_ragged, AttendRaggedArgs, layout_attention)                                          \
+  OP(attend_pages, AttendPagesArgs, layout_attention)                                            \
+  OP(attend_latent, AttendLatentArgs, layout_attention)                                          \
+  OP(merge_states, MergeStatesArgs, layout_attention)                                            \
+  OP(append_pages, AppendPagesArgs, layout_append)                                               \
+  OP(append_latent, AppendLatentArgs, layout_append)                                             \
+  OP(pack_bits, PackBitsArgs, layout_masks)                                                      \
   OP(select, SelectArgs, select)                                                                 \
   OP(rank_tokens, RankTokensArgs, select)                                                        \
   OP(draw, DrawArgs, draw)                                                                       \

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/core/context.h"
+#include "kernels/layouts/layout_ops.h"
 #include "kernels/op_list.h"
 #include "kernels/ops.h"
 #include "kernels/sampling_ops.h"

@@ -1,5 +1,7 @@
 // The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some heads
-// of keys, which lie side by side in a page, with all heads of queries that read them.
+// of keys, which lie side by side in a page, with all heads of queries that read them. Neighbours
+// of one query each whose first pages are the same (beams, samples, requests with one decoder
+// prompt) are a task together, which reads those pages once.
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/kv_pages.h"
@@ -21,14 +23,21 @@ class PagedAttention {
     attend_ = type == DType::kF32  ? isa.paged_attend_f32
               : type == DType::kI8 ? isa.paged_attend_i8
                                    : isa.paged_attend_bf16;
+    attend_shared_ = type == DType::kF32  ? isa.paged_attend_shared_f32
+                     : type == DType::kI8 ? isa.paged_attend_shared_i8
+                                          : isa.paged_attend_shared_bf16;
+    most_members_ = most_members(ctx.threads());
     int64_t longest = 1, most_queries = 1, total = 0, blocks = 0;
-    for (int64_t s = 0; s < sequences_; ++s) {
-      const int64_t n = ceil_div(queries(s), kPagedQueries);
-      if (n == 0) continue;
-      const int64_t read = std::min(keys(s), most_keys_read());
-      longest = std::max(longest, read);
-      most_queries = std::max(most_queries, std::min<int64_t>(queries(s), kPagedQueries));
-      total += n * read;
+    for (int64_t s = 0; s < sequences_;) {
+      const int64_t n = ceil_div(queries(s), kPagedQueries), members = members_from(s);
+      for (const int64_t end = s + members; s < end; ++s) {
+        if (n == 0) continue;
+        const int64_t read = std::min(keys(s), most_keys_read());
+        longest = std::max(longest, read);
+        most_queries =
+            std::max(most_queries, std::max(members, std::min<int64_t>(queries(s), kPagedQueries)));
+        total += n * read;
+      }
       blocks += n;
     }
     const int64_t most_rows = most_queries * group_;
@@ -38,11 +47,15 @@ class PagedAttention {
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     workspace_ = static_cast<float*>(ctx.workspace(
         floats * sizeof(float) + static_cast<size_t>(sequences_ + 1) * sizeof(int64_t)));
-    // Behind the slices: the first block of queries of each sequence.
+    // Behind the slices: the first block of queries of each sequence. Those that share a task with
+    // the one before have none.
     first_ = reinterpret_cast<int64_t*>(workspace_ + floats);
     first_[0] = 0;
-    for (int64_t s = 0; s < sequences_; ++s)
+    for (int64_t s = 0; s < sequences_;) {
+      const int64_t end = s + members_from(s);
       first_[s + 1] = first_[s] + ceil_div(queries(s), kPagedQueries);
+      while (++s < end) first_[s + 1] = first_[s];
+    }
   }
 
   int64_t tasks() const { return first_[sequences_] * head_groups(); }
@@ -52,6 +65,8 @@ class PagedAttention {
     const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, block) - first_ - 1;
     const int64_t q0 = (block - first_[s]) * kPagedQueries;
     const int64_t end = std::min(strides_.num_heads, (group + 1) * heads_);
+    const int64_t members = members_from(s);
+    if (members > 1) return attend_shared(s, members, group * heads_, end, thread);
     attend_(heads_of(s, group * heads_, end, q0, thread));
   }
 
@@ -70,6 +85,46 @@ class PagedAttention {
     const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / most_rows);
     return std::clamp<int64_t>(std::max(std::min(shared, cached), least), 1,
                                std::max<int64_t>(1, most));
+  }
+
+  // Fewer where there would be too few tasks for the threads.
+  int64_t most_members(int threads) const {
+    constexpr int64_t kTasksPerThread = 4;
+    if (windowed()) return 1;
+    return std::clamp<int64_t>(sequences_ * strides_.num_heads / (threads * kTasksPerThread), 1,
+                               std::clamp<int64_t>(kPagedRows / group_, 1, kPagedQueries));
+  }
+
+  // Pages that both have in common from the first on, full for both.
+  int64_t common_pages(int64_t a, int64_t b) const {
+    const int32_t* pages = args_.kv_page_indices.data<int32_t>();
+    const int64_t most = std::min(keys(a), keys(b)) / strides_.block_size;
+    int64_t n = 0;
+    while (n < most && pages[kv_[a] + n] == pages[kv_[b] + n]) ++n;
+    return n;
+  }
+
+  // How many sequences from s on are one task: 1 but for a few that share enough.
+  int64_t members_from(int64_t s) const {
+    constexpr int64_t kLeastKeys = 32;
+    int64_t n = 1;
+    if (queries(s) != 1) return n;
+    while (n < most_members_ && s + n < sequences_ && queries(s + n) == 1 &&
+           common_pages(s, s + n) * strides_.block_size >= kLeastKeys)
+      ++n;
+    return n;
+  }
+
+  void attend_shared(int64_t s, int64_t count, int64_t head, int64_t end, int thread) const {
+    SharedMember members[kPagedQueries];
+    SharedHeads g{heads_of(s, head, end, 0, thread), members, INT64_MAX};
+    g.heads.queries = static_cast<int>(count);
+    for (int64_t i = 0; i < count; ++i) {
+      const PagedHeads one = heads_of(s + i, head, end, 0, thread);
+      members[i] = {one.q, one.pages, one.keys, one.position, one.out, one.log_sums};
+      if (i > 0) g.shared_pages = std::min(g.shared_pages, common_pages(s, s + i));
+    }
+    attend_shared_(g);
   }
 
   bool windowed() const { return args_.window_back != ops::Window::kAll; }
@@ -138,6 +193,8 @@ class PagedAttention {
   const int32_t* qo_;
   const int32_t* kv_;
   void (*attend_)(const PagedHeads&);
+  void (*attend_shared_)(const SharedHeads&);
+  int64_t most_members_;  // of a task
   int64_t heads_, slice_;
   float* workspace_;
   int64_t* first_;

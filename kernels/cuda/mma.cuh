@@ -20,4 +20,17 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
+// The largest over a block, as block_sum() (kernels/cuda/device.cuh).
+__device__ __forceinline__ float block_largest(float x, float* scratch) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+  x = warp_max(x);
+  if (lane == 0) scratch[warp] = x;
+  __syncthreads();
+  const float y = warp_max(lane < warps ? scratch[lane] : -INFINITY);
+  __syncthreads();
+  return y;
+}
+
 }  // namespace tandem::cuda

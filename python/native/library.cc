@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "launcher/run_program.h"
 #include "python/native/inbox.h"
+#include "python/native/layouts.h"
 #include "python/native/open_engine.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/version.h"
@@ -151,4 +152,13 @@ size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_
     out.num_ids = one.ids.size();
   }
   return count;
+}
+
+char* tandem_attention(const char* request, const tandem_array* arrays, size_t count) {
+  try {
+    tandem::library::run_attention(tandem::parse_json_line(request), arrays, count);
+    return nullptr;
+  } catch (...) {
+    return current_error_text();
+  }
 }

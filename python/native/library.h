@@ -17,7 +17,7 @@ typedef struct tandem_engine tandem_engine;
 typedef struct tandem_inbox tandem_inbox;
 
 // Of this interface: a program that was written for another one must not go on.
-#define TANDEM_LIBRARY_VERSION 2
+#define TANDEM_LIBRARY_VERSION 3
 int tandem_library_version(void);
 // Of Tandem: "0.1.0".
 const char* tandem_version(void);
@@ -71,6 +71,20 @@ typedef struct {
 // many. The caller frees `json`, `values` and `ids` of each.
 size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_news* news,
                    size_t capacity);
+
+// An array in memory without gaps, the last index fastest. dtype: numpy's name for it.
+typedef struct {
+  const char* name;
+  const char* dtype;
+  void* data;
+  const int64_t* shape;
+  int32_t rank;
+} tandem_array;
+// An op of docs/layouts.md over the caller's arrays, on the CPU. `request`: {"op", "kv_layout",
+// "causal", "sm_scale", "logits_soft_cap", "threads"}, all but "op" optional. Names of ops and
+// arrays: kernels/layouts/layout_call.h. Outputs are arrays too, and are written in place. Waits.
+// Returns null, or an error, after which nothing is written.
+char* tandem_attention(const char* request, const tandem_array* arrays, size_t count);
 
 #ifdef __cplusplus
 }

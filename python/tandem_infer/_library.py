@@ -8,14 +8,14 @@ import pathlib
 import sys
 import threading
 import weakref
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import EngineError, RequestError, error_of
 
-_VERSION = 2
+_VERSION = 3
 _CAPACITY = 128
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -26,7 +26,12 @@ class _News(ctypes.Structure):
                 ("ids", ctypes.c_void_p), ("num_ids", ctypes.c_size_t)]
 
 
-# The same for numpy, which reads many of them at once.
+class _Array(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_char_p), ("data", ctypes.c_void_p),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("rank", ctypes.c_int32)]
+
+
+# News for numpy, which reads many of them at once.
 _NEWS = np.dtype({"names": [name for name, *_ in _News._fields_], "formats": ["u8", "i4", "u8", "u8", "u8", "u8", "u8", "u8"],
                   "offsets": [getattr(_News, name).offset for name, *_ in _News._fields_], "itemsize": ctypes.sizeof(_News)})
 
@@ -101,7 +106,8 @@ def _load() -> ctypes.CDLL:
             ("inbox_fd", ctypes.c_int, [pointer]),
             ("submit", pointer, [pointer, ctypes.c_uint64, text, size, text, size]),
             ("cancel", None, [pointer, ctypes.c_uint64]),
-            ("poll", size, [pointer, ctypes.c_int, size, ctypes.POINTER(_News), size])]:
+            ("poll", size, [pointer, ctypes.c_int, size, ctypes.POINTER(_News), size]),
+            ("attention", pointer, [text, ctypes.POINTER(_Array), size])]:
         function = getattr(lib, "tandem_" + name)
         function.restype = result
         function.argtypes = arguments
@@ -156,6 +162,18 @@ def _unsendable(value: Any, name: str) -> RequestError:
         except (TypeError, ValueError, RecursionError):
             return _unsendable(part, str(key))
     return RequestError(f"{name}: {type(value).__name__} is no kind of value that it can have", param=name)
+
+
+def attention(request: Dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """An op over arrays without gaps, of which some are written. Raises RequestError, which names the array at fault."""
+    lib = library()
+    rows = (_Array * len(arrays))()
+    for row, (name, array) in zip(rows, arrays.items()):
+        row.name, row.dtype, row.data = name.encode(), array.dtype.name.encode(), array.ctypes.data
+        row.shape, row.rank = (ctypes.c_int64 * array.ndim)(*array.shape), array.ndim
+    error = lib.tandem_attention(dump(request), rows, len(arrays))
+    if error:
+        raise error_of(_take_text(lib, error))
 
 
 class Engine:

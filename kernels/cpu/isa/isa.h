@@ -168,6 +168,21 @@ struct PagedHeads {
   int64_t ld_log_sums;
 };
 
+// Sequences of one query each, whose first pages are the same. Of `heads` the fields q, pages,
+// keys, position, out and log_sums are not read; `queries` is the number of members. No window.
+struct SharedMember {
+  const float* q;
+  const int32_t* pages;
+  int64_t keys, position;
+  float* out;
+  float* log_sums;  // or nullptr
+};
+struct SharedHeads {
+  PagedHeads heads;
+  const SharedMember* members;
+  int64_t shared_pages;  // at least one, full for each member
+};
+
 struct LayerNormRow {
   const float* x;
   const float* residual;  // or nullptr
@@ -185,6 +200,16 @@ struct RowPeak {
   float value;
   int64_t block;
   bool has_nan;
+};
+
+// Consecutive keys or values of one head, `stride` elements apart, and `rows` queries that read
+// them: rows of scratch memory (at `x`, ldx floats apart) that are zero beyond head_dim up to a
+// multiple of 16. kernels/layouts has them anywhere in memory.
+struct StridedRun {
+  const void* data;
+  int64_t stride, count;
+  int head_dim;
+  int rows;
 };
 
 struct IsaKernels {
@@ -209,6 +234,19 @@ struct IsaKernels {
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
   void (*paged_attend_i8)(const PagedHeads&);
+  void (*paged_attend_shared_f32)(const SharedHeads&);
+  void (*paged_attend_shared_bf16)(const SharedHeads&);
+  void (*paged_attend_shared_i8)(const SharedHeads&);
+  // scores[row][j] = x[row] . key j
+  void (*score_run_f32)(const StridedRun&, const float* x, int64_t ldx, float* scores, int64_t lds);
+  void (*score_run_bf16)(const StridedRun&, const float* x, int64_t ldx, float* scores,
+                         int64_t lds);
+  // x[row] += weights[row][j] value j, j in order
+  void (*add_run_f32)(const StridedRun&, float* x, int64_t ldx, float* weights, int64_t ldw);
+  void (*add_run_bf16)(const StridedRun&, float* x, int64_t ldx, float* weights, int64_t ldw);
+  // p[j] = exp(p[j] - *top) for n scores, *top their largest; returns the sum. Writes up to a
+  // multiple of 16.
+  float (*softmax)(float* p, int64_t n, float* top);
   // As in kernels/row_math.h. find_peak continues from the values in `peak`.
   void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
   void (*exp_all)(const float* x, int64_t n, float top, float* out);

@@ -17,6 +17,10 @@ namespace {
 #include "kernels/cpu/isa/softmax.inl"
 //
 #include "kernels/cpu/isa/attention_paged.inl"
+//
+#include "kernels/cpu/isa/attention_shared.inl"
+#include "kernels/cpu/isa/attention_strided.inl"
+//
 #include "kernels/cpu/isa/attention_ragged.inl"
 //
 #include "kernels/cpu/isa/attention_window.inl"

@@ -38,19 +38,6 @@ struct HeadKeys {
   }
 };
 
-// As block_sum().
-__device__ __forceinline__ float block_largest(float x, float* scratch) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
-  x = warp_max(x);
-  if (lane == 0) scratch[warp] = x;
-  __syncthreads();
-  const float y = warp_max(lane < warps ? scratch[lane] : -INFINITY);
-  __syncthreads();
-  return y;
-}
-
 // A query in grid.x. Scores are computed twice rather than stored: a thread's first, for the
 // largest and the sum.
 template <class Query, class T>
