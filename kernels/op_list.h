@@ -1,8 +1,8 @@
-// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, layouts/layout_ops.h and
-// sampling_ops.h declare and describe them.
-// The devices' tables and function declarations are generated from this list. The files of an op
-// are named after the third column, or begin with it and "_". There is one in kernels/check, and at
-// least one each in kernels/cpu and kernels/cuda (tests/scripts/op_files_test.sh).
+// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, sound_ops.h,
+// layouts/layout_ops.h and sampling_ops.h declare and describe them. The devices' tables and function declarations are
+// generated from this list. The files of an op are named after the third column, or begin with it
+// and "_". There is one in kernels/check, and at least one each in kernels/cpu and kernels/cuda
+// (tests/scripts/op_files_test.sh).
 //
 // A new op: its arguments and contract in one of these, a line here, and a function in each of the
 // three.
@@ -23,12 +23,17 @@
   OP(soft_cap, SoftCapArgs, rows)                                                                \
   OP(conv_windows, ConvWindowsArgs, convolution)                                                 \
   OP(sequence_norm, SequenceNormArgs, convolution)                                               \
+  OP(depthwise_conv, DepthwiseConvArgs, convolution)                                             \
+  OP(feature_norm, FeatureNormArgs, convolution)                                                 \
+  OP(apply_activation, ApplyActivationArgs, frames)                                              \
+  OP(compress_frames, CompressFramesArgs, frames)                                                \
   OP(rotary_angles, RotaryAnglesArgs, rotary)                                                    \
   OP(rotary, RotaryArgs, rotary)                                                                 \
   OP(write_kv, WriteKvArgs, kv)                                                                  \
   OP(copy_blocks, CopyBlocksArgs, kv)                                                            \
   OP(ragged_attention, RaggedAttentionArgs, attention)                                           \
   OP(picture_attention, PictureAttentionArgs, attention)                                         \
+  OP(relative_attention, RelativeAttentionArgs, attention)                                       \
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
   OP(merge_attention, MergeAttentionArgs, attention)                                             \
   OP(attention_weights, AttentionWeightsArgs, attention)                                         \

@@ -9,6 +9,7 @@
 #include "kernels/op_list.h"
 #include "kernels/ops.h"
 #include "kernels/sampling_ops.h"
+#include "kernels/sound_ops.h"
 
 namespace tandem {
 

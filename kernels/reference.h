@@ -1,11 +1,12 @@
-// Plain versions of the ops of kernels/ops.h that sum, for tests: double precision inside, no
-// threads, no tricks. (Ops of kernels/sampling_ops.h are compared with the CPU's.)
+// Plain versions of the ops of kernels/ops.h and sound_ops.h that sum, for tests: double precision
+// inside, no threads, no tricks. (Ops of kernels/sampling_ops.h are compared with the CPU's.)
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/sound_ops.h"
 
 namespace tandem::reference {
 
@@ -31,5 +32,9 @@ void combine_rows(const ops::CombineRowsArgs& args);
 void sum_ranges(const ops::SumRangesArgs& args);
 void merge_attention(const ops::MergeAttentionArgs& args);
 void attention_weights(const ops::AttentionWeightsArgs& args);
+void compress_frames(const ops::CompressFramesArgs& args);
+void feature_norm(const ops::FeatureNormArgs& args);
+void depthwise_conv(const ops::DepthwiseConvArgs& args);
+void relative_attention(const ops::RelativeAttentionArgs& args);
 
 }  // namespace tandem::reference

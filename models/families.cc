@@ -17,6 +17,8 @@ namespace tandem {
   FAMILY(blenderbot)             \
   FAMILY(blenderbot_small)       \
   FAMILY(blip)                   \
+  FAMILY(canary)                 \
+  FAMILY(cohere_asr)             \
   FAMILY(encoder_decoder)        \
   FAMILY(fsmt)                   \
   FAMILY(led)                    \
@@ -25,6 +27,7 @@ namespace tandem {
   FAMILY(marian)                 \
   FAMILY(mbart)                  \
   FAMILY(moonshine)              \
+  FAMILY(moonshine_streaming)    \
   FAMILY(mt5)                    \
   FAMILY(mvp)                    \
   FAMILY(nllb_moe)               \
@@ -32,6 +35,8 @@ namespace tandem {
   FAMILY(pegasus_x)              \
   FAMILY(pix2struct)             \
   FAMILY(plbart)                 \
+  FAMILY(speech_encoder_decoder) \
+  FAMILY(speech_to_text)         \
   FAMILY(switch_transformers)    \
   FAMILY(t5)                     \
   FAMILY(t5gemma)                \
@@ -128,6 +133,11 @@ ModelLimits limits_of(const ModelConfig& config) {
 DecoderPromptRule decoder_prompt_rule(const ModelConfig& config) {
   const ModelFamily* family = family_of_type(config.model_type);
   return family != nullptr ? family->decoder_prompt : plain_decoder_prompt;
+}
+
+std::vector<std::string> speech_prompt(const ModelConfig& config) {
+  const ModelFamily* family = family_of_type(config.model_type);
+  return family != nullptr ? family->speech_prompt : std::vector<std::string>();
 }
 
 ShiftRule shift_rule(const ModelConfig& config) {

@@ -48,6 +48,7 @@ struct ModelFamily {
   TaskSet (*tasks)(const ModelConfig& config) = tasks_of_class;
   int default_labels = 2;  // of a class that classifies, if config.json does not say
   DecoderPromptRule decoder_prompt = plain_decoder_prompt;
+  std::vector<std::string> speech_prompt = {};  // models/config/decoder_prompt.h
   ShiftRule shift = start_before_source;
   std::vector<TokenizerRule> tokenizers = {};
   // nullptr: the family has only a tokenizer.

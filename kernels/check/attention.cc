@@ -176,6 +176,31 @@ void picture_attention(Context& ctx, const PictureAttentionArgs& args) {
   ops_of(ctx).picture_attention(ctx, args);
 }
 
+void relative_attention(Context& ctx, const RelativeAttentionArgs& args) {
+  TANDEM_CHECK_GE(args.num_heads, 0);
+  TANDEM_CHECK_GE(args.head_dim, 1);
+  TANDEM_CHECK_EQ(args.q.rank(), 2);
+  TANDEM_CHECK_EQ(args.indptr.rank(), 1);
+  TANDEM_CHECK_EQ(args.distances.rank(), 2);
+  const int64_t rows = args.q.dim(0), size = int64_t{args.num_heads} * args.head_dim;
+  const int64_t sequences = args.indptr.dim(0) - 1, distances = args.distances.dim(0);
+  TANDEM_CHECK_GE(sequences, 0);
+  check_indptr(args.indptr, sequences, rows);
+  for (const Tensor* t : {&args.q, &args.k, &args.v, &args.out})
+    check_activations(ctx, *t, rows, size);
+  check_activations(ctx, args.distances, distances, size);
+  for (const Tensor* t : {&args.q_bias, &args.d_bias}) check_vector(*t, size, DType::kF32);
+  if (rows == 0 || size == 0) return;
+  TANDEM_CHECK(args.zero >= 0 && args.zero < distances, "no row of distance 0");
+  if (args.indptr.device() == Device::kCpu)
+    for (int64_t s = 0; s < sequences; ++s) {
+      const int64_t length = args.indptr.data<int32_t>()[s + 1] - args.indptr.data<int32_t>()[s];
+      TANDEM_CHECK_LE(length, args.zero + 1);
+      TANDEM_CHECK_LE(args.zero + length, distances);
+    }
+  ops_of(ctx).relative_attention(ctx, args);
+}
+
 void merge_attention(Context& ctx, const MergeAttentionArgs& args) {
   TANDEM_CHECK_EQ(args.a.rank(), 2);
   TANDEM_CHECK_EQ(args.a_log_sums.rank(), 2);

@@ -223,7 +223,9 @@ Residual Seq2Seq::begin_encoder(const StepTensors& in) {
   if (own_row_) state.update = own_row_->forward(in.encoder_input_ids, in.encoder_positions);
   if (const Tensor& table = frame_positions_.table(); !table.empty()) {
     state.update = build_.ctx.make({in.encoder_positions.dim(0), table.dim(1)});
-    ops::embedding(build_.ctx, {in.encoder_positions, {}, table, {}, 1.0f, 0, 0, state.update});
+    const int first_position = -frame_positions_.offset();
+    ops::embedding(build_.ctx,
+                   {in.encoder_positions, {}, table, {}, 1.0f, 0, first_position, state.update});
   }
   return state;
 }

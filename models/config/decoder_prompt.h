@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/config/config.h"
@@ -35,6 +36,11 @@ DecoderPrompt start_and_bos_prompt(const std::optional<std::vector<int32_t>>& gi
 
 // The rule of the configuration's family (models/family.h); without a family the plain one.
 DecoderPromptRule decoder_prompt_rule(const ModelConfig& config);
+
+// The tokens of a decoder's prompt where sound is transcribed, of families whose prompts say more
+// than the start. "$source" and "$target" stand for the tokens of languages, such as <|en|>. Empty:
+// the family has no such prompt.
+std::vector<std::string> speech_prompt(const ModelConfig& config);
 
 // The source as the decoder of a class with a head reads it, HuggingFace's shift_tokens_right. A
 // token of the family's comes first, then the source without its last id. `source` is not empty.

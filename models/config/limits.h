@@ -36,8 +36,11 @@ struct PatchGrid {
 
 // What an encoder of sound hears.
 enum class SoundInput : uint8_t {
-  kLogMel,   // spectrograms of windows, all of one length
-  kSamples,  // a whole clip of any length, a sample a frame
+  kLogMel,  // spectrograms of windows, all of one length
+  // Of a whole clip of any length:
+  kSamples,      // its samples, as many in a frame as the frame is wide
+  kFilterBanks,  // logarithms of Kaldi's filter banks, normed over the clip
+  kSpectrum,     // NeMo's log-mel spectrogram, normed over the clip
 };
 
 // Of an encoder that reads frames instead of ids.

@@ -3,14 +3,15 @@
 // layers, rotary positions of a part of each head, a gate in the decoder's.
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "models/blocks/changed_weights.h"
 #include "models/blocks/convolution.h"
 #include "models/blocks/seq2seq.h"
+#include "models/config/part_rotation.h"
 #include "models/family.h"
 
 namespace tandem {
@@ -33,36 +34,7 @@ int64_t positions_of(int64_t samples) {
 
 // The longest clip that the authors' own programs take; HuggingFace knows no bound.
 constexpr int64_t kMostSamples = 64 * 16000;
-
-struct Rotation {
-  int dims;  // of a head
-  float theta;
-};
-
-// Of transformers 5, and of files before.
-Rotation rotation_of(const ConfigReader& in, int head_dim) {
-  const nlohmann::json* own = in.find("rope_parameters");
-  if (own == nullptr) own = in.find("rope_scaling");
-  if (own != nullptr && !own->is_object()) in.fail("rope_parameters", "is not an object");
-  const nlohmann::json none = nlohmann::json::object();
-  const ConfigReader rope(in.file() + ": rope_parameters", own != nullptr ? *own : none);
-  const char* key = rope.find("rope_type") ? "rope_type" : "type";
-  if (rope.find(key) && rope.string(key) != "default")
-    throw not_supported(rope.file() + ": " + key,
-                        "is " + rope.show(*rope.find(key)) + ", which is not supported here");
-  const auto holder = [&](const char* name) -> const ConfigReader& {
-    return rope.find(name) ? rope : in;
-  };
-  const char* part = "partial_rotary_factor";
-  if (holder(part).positive(part, 0.9f) > 1.0f) holder(part).fail(part, "is more than 1");
-  const nlohmann::json* factor = holder(part).find(part);
-  // (In doubles, as there: 0.9f * 40 is less than 36.)
-  const auto dims = static_cast<int>(head_dim * (factor ? factor->get<double>() : 0.9));
-  if (dims < 1 || dims + dims % 2 > head_dim)
-    holder(part).fail(part, "leaves " + std::to_string(dims) + " of " + std::to_string(head_dim) +
-                                " elements of a head");
-  return {dims, holder("rope_theta").positive("rope_theta", 1e4f)};
-}
+constexpr double kPart = 0.9;  // of a head that turns
 
 class Moonshine final : public Seq2Seq {
  public:
@@ -99,39 +71,9 @@ class Moonshine final : public Seq2Seq {
   std::optional<Stem> stem_;
 };
 
-// The decoder's fc1 has both halves of a gated layer, the values first: under two names.
-class SplitGates final : public WeightSource {
- public:
-  SplitGates(const Weights& decoder, const ModelConfig& c) : source_(decoder) {
-    for (int i = 0; i < c.decoder_layers; ++i) {
-      const Weights layer = decoder / "layers" / i, fc1 = layer / "mlp.fc1";
-      const int64_t rows = c.decoder_ffn_dim;
-      add(fc1.get("weight", {2 * rows, c.d_model}), layer, ".weight", {rows, c.d_model});
-      add(fc1.get("bias", {2 * rows}), layer, ".bias", {rows});
-    }
-  }
-  const HostTensor* find(const std::string& name) override {
-    if (const auto it = halves_.find(name); it != halves_.end()) return &it->second;
-    return source_.source().find(name);
-  }
-  std::string location() const override { return source_.source().location(); }
-
- private:
-  void add(HostTensor half, const Weights& layer, const char* what, const Shape& shape) {
-    half.shape = shape;
-    half.bytes /= 2;
-    halves_[(layer / "mlp.value").scope() + what] = half;
-    half.data += half.bytes;
-    halves_[(layer / "mlp.gate").scope() + what] = half;
-  }
-
-  Weights source_;
-  std::map<std::string, HostTensor> halves_;
-};
-
 SideOptions side_of(SideOptions side, const ConfigReader& in) {
   AttentionOptions& attention = side.layer.self_attention;
-  const Rotation rotation = rotation_of(in, attention.head_dim);
+  const PartRotation rotation = read_part_rotation(in, attention.head_dim, kPart, kPart);
   side.frequencies.push_back(rotary_frequencies(rotation.dims, rotation.theta));
   attention.bias = in.flag("attention_bias", false) ? Bias::kOptional : Bias::kNone;
   attention.names.out = "o_proj";
@@ -171,14 +113,18 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const Weights own = root / "proj_out";
   const HostTensor head =
       c.tie_word_embeddings ? own.find("weight", shape).value_or(tokens) : own.get("weight", shape);
-  SplitGates gates(decoder, c);
+  ChangedWeights changed(decoder);  // fc1 has both halves of a gated layer, the values first
+  for (int i = 0; i < c.decoder_layers; ++i) {
+    const Weights mlp = decoder / "layers" / i / "mlp";
+    split_halves(changed, mlp / "fc1", mlp / "value", mlp / "gate", c.decoder_ffn_dim, c.d_model);
+  }
   return std::make_unique<Moonshine>(
       c, b,
       Seq2Seq::Parts{
           {},
           [&] { return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()); },
           [&] { return ParallelLMHead(head, {}, b); }},
-      model / "encoder", encoder_options(c), Weights(gates, decoder.scope()), decoder_options(c));
+      model / "encoder", encoder_options(c), changed.at(decoder), decoder_options(c));
 }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
@@ -207,7 +153,7 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
                                                       ", encoder_num_attention_heads " +
                                                       std::to_string(heads));
   c.decoder_attention_heads = heads;
-  rotation_of(in, c.d_model / heads);
+  read_part_rotation(in, c.d_model / heads, kPart, kPart);
 }
 
 ModelLimits limits(const ModelConfig& c) {

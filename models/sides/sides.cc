@@ -9,6 +9,7 @@ namespace tandem {
 
 // A line a class, expanded twice: the declaration and the entry.
 #define TANDEM_SIDES(SIDE) \
+  SIDE(bart)               \
   SIDE(bert)               \
   SIDE(blip_text)          \
   SIDE(camembert)          \

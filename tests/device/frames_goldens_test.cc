@@ -2,6 +2,7 @@
 // together.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -94,6 +95,49 @@ TEST_P(FramesOnDevices, Clips) {
 
 INSTANTIATE_TEST_SUITE_P(Types, FramesOnDevices, ::testing::Values(DType::kF32, DType::kF16),
                          [](const auto& info) { return std::string(name_of(info.param)); });
+
+class FurtherSound : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FurtherSound, Greedy) {
+  const EngineConfig config = device_config(std::string("sound-models/") + GetParam(), DType::kF32);
+  const std::filesystem::path model = config.loading().model();
+  const SpeechSettings settings = SpeechSettings::load(ModelConfig::load(model));
+  LLMEngine engine(config);
+  std::map<std::string, json> wanted, got;
+  for (const json& one : load_json(model / "golden.json")) {
+    if (!one.contains("output_ids")) continue;
+    AudioFile file = AudioFile::of_bytes(
+        testing::float_wav(
+            testing::clip_samples(one["clip"].get<int64_t>(), one["samples"].get<int64_t>()),
+            16000),
+        "audio", 16000);
+    proto::Prompt prompt;
+    *prompt.mutable_encoder()->mutable_frames() =
+        window_of(settings.frames_of(file, "audio"), settings, 0);
+    auto& ids = *prompt.mutable_decoder()->mutable_token_ids();
+    for (const int id : one["decoder_prompt_ids"]) ids.add_ids(id);
+    wanted[one["name"]] = one["output_ids"];
+    engine.add_request(one["name"], prompt, read_options(one["generation"]));
+  }
+  for (int step = 0; engine.has_unfinished_requests() && step < 1000; ++step)
+    for (const auto& output : engine.step()) {
+      if (!output.finished()) continue;
+      json& ids = got[output.request_id()] = json::array();
+      for (const int32_t id : output.inputs().prompt_token_ids()) ids.push_back(id);
+      for (const int32_t id : output.outputs(0).token_ids()) ids.push_back(id);
+    }
+  EXPECT_GE(wanted.size(), 3u);
+  EXPECT_EQ(got, wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FurtherSound,
+                         ::testing::Values("filter-banks", "waves-layers", "waves-groups", "frames",
+                                           "spectra", "spectra-noise"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include "runtime/media/sound/clip.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -29,10 +30,54 @@ void normalize(std::vector<float>& samples) {
   for (float& x : samples) x = static_cast<float>((double{x} - mean) * factor);
 }
 
+// Frames of whole samples; what is left over is silence.
+LogMel framed(std::vector<float> samples, int64_t width) {
+  LogMel out;
+  out.bins = static_cast<int>(width);
+  const auto count = std::ssize(samples);
+  out.frames = (count + width - 1) / width;
+  out.values = std::move(samples);
+  out.values.resize(static_cast<size_t>(count / width * width));
+  out.values.resize(static_cast<size_t>(out.frames * width), 0.0f);
+  return out;
+}
+
+int64_t most_samples(const ClipOptions& o) {
+  if (o.most == std::numeric_limits<int64_t>::max()) return o.most;
+  return o.spectrum ? o.samples_of(o.most + 1) - 1 : o.samples_of(o.most);
+}
+
+std::vector<float> read_samples(AudioFile& file, const ClipOptions& options,
+                                const std::string& field) {
+  std::vector<float> out;
+  const int64_t most = most_samples(options);
+  for (std::vector<float> samples; file.read(samples);) {
+    out.insert(out.end(), samples.begin(), samples.end());
+    if (std::ssize(out) > most)
+      throw InputError(ErrorKind::kResource,
+                       field + ": is longer than " + seconds(most, options.sampling_rate) +
+                           " seconds, the most that the model hears: it hears a clip as a whole",
+                       field);
+  }
+  const int64_t fewest = options.samples_of(options.fewest);
+  if (std::ssize(out) < fewest)
+    throw invalid_request(field, "has " + std::to_string(out.size()) + " samples at " +
+                                     std::to_string(options.sampling_rate) +
+                                     " a second, fewer than the " + std::to_string(fewest) +
+                                     " that the model hears");
+  return out;
+}
+
 }  // namespace
 
-ClipOptions ClipOptions::load(const std::filesystem::path& directory) {
+ClipOptions ClipOptions::load(const std::filesystem::path& directory, SoundInput input, int width) {
   ClipOptions out;
+  if (input != SoundInput::kSamples) {
+    out.spectrum = SpectrumOptions::load(directory, input);
+    out.sampling_rate = out.spectrum->sampling_rate;
+    return out;
+  }
+  out.frame_samples = width;
   const std::filesystem::path file = directory / "preprocessor_config.json";
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return out;
@@ -49,25 +94,17 @@ ClipOptions ClipOptions::load(const std::filesystem::path& directory) {
   return out;
 }
 
+int64_t ClipOptions::samples_of(int64_t frames) const {
+  return spectrum ? spectrum->samples_of(frames) : frames * frame_samples;
+}
+
 LogMel read_clip(AudioFile& file, const ClipOptions& options, const std::string& field) {
-  LogMel out;
-  out.bins = 1;
-  for (std::vector<float> samples; file.read(samples);) {
-    out.values.insert(out.values.end(), samples.begin(), samples.end());
-    if (std::ssize(out.values) > options.most)
-      throw InputError(ErrorKind::kResource,
-                       field + ": is longer than " + seconds(options.most, options.sampling_rate) +
-                           " seconds, the most that the model hears: it hears a clip as a whole",
-                       field);
-  }
-  out.frames = std::ssize(out.values);
-  if (out.frames < options.fewest)
-    throw invalid_request(field, "has " + std::to_string(out.frames) + " samples at " +
-                                     std::to_string(options.sampling_rate) +
-                                     " a second, fewer than the " + std::to_string(options.fewest) +
-                                     " that the model hears");
-  out.seconds = static_cast<double>(out.frames) / options.sampling_rate;
-  if (options.normalize) normalize(out.values);
+  std::vector<float> samples = read_samples(file, options, field);
+  const auto count = static_cast<double>(samples.size());
+  if (!options.spectrum && options.normalize) normalize(samples);
+  LogMel out = options.spectrum ? spectrum_of(samples, *options.spectrum)
+                                : framed(std::move(samples), options.frame_samples);
+  out.seconds = count / options.sampling_rate;
   return out;
 }
 

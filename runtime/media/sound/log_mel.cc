@@ -17,22 +17,6 @@ namespace {
 
 constexpr double kHighestFrequency = 8000;  // as there, whatever the rate
 
-// Slaney's scale: linear to 1 kHz, then logarithmic.
-double mel_of(double hertz) {
-  return hertz < 1000 ? 3 * hertz / 200 : 15 + std::log(hertz / 1000) * 27 / std::log(6.4);
-}
-double hertz_of(double mel) {
-  return mel < 15 ? 200 * mel / 3 : 1000 * std::exp((mel - 15) * std::log(6.4) / 27);
-}
-
-// Corners of the triangles: bins + 2 frequencies.
-std::vector<double> corners(int bins) {
-  std::vector<double> out;
-  const double last = mel_of(kHighestFrequency);
-  for (int i = 0; i < bins + 2; ++i) out.push_back(hertz_of(last * i / (bins + 1)));
-  return out;
-}
-
 }  // namespace
 
 LogMelOptions LogMelOptions::load(const fs::path& directory) {
@@ -63,22 +47,7 @@ LogMelMaker::LogMelMaker(const LogMelOptions& options)
   const int n = options.n_fft;
   for (int i = 0; i < n; ++i)  // Hann's, periodic
     window_.push_back(0.5 - 0.5 * std::cos(2 * std::numbers::pi * i / n));
-  const std::vector<double> corner = corners(options.bins);
-  const int bins = n / 2 + 1;
-  const double step = static_cast<double>(options.sampling_rate / 2) / (bins - 1);
-  for (size_t m = 0; m < static_cast<size_t>(options.bins); ++m) {
-    Filter filter{0, {}};
-    for (int k = 0; k < bins; ++k) {
-      const double f = step * k;
-      const double up = (f - corner[m]) / (corner[m + 1] - corner[m]),
-                   down = (corner[m + 2] - f) / (corner[m + 2] - corner[m + 1]);
-      const double height = std::min(up, down);
-      if (height <= 0) continue;
-      if (filter.weights.empty()) filter.first = static_cast<size_t>(k);
-      filter.weights.push_back(height * 2 / (corner[m + 2] - corner[m]));
-    }
-    filters_.push_back(std::move(filter));
-  }
+  filters_ = slaney_filters(options.bins, n / 2 + 1, kHighestFrequency, options.sampling_rate);
 }
 
 void LogMelMaker::add(std::span<const float> samples) {
@@ -116,12 +85,8 @@ void LogMelMaker::frames(int64_t count) {
                    both == 2 ? std::span<const double>(frame[1]) : std::span<const double>(),
                    power[0], power[1]);
     for (int f = 0; f < both; ++f)
-      for (const Filter& filter : filters_) {
-        double sum = 0;
-        for (size_t k = 0; k < filter.weights.size(); ++k)
-          sum += filter.weights[k] * power[f][filter.first + k];
-        values_.push_back(static_cast<float>(std::log10(std::max(sum, 1e-10))));
-      }
+      for (const MelFilter& filter : filters_)
+        values_.push_back(static_cast<float>(std::log10(std::max(filter.apply(power[f]), 1e-10))));
   }
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<long>(at));
   frames_ += count;

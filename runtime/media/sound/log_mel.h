@@ -10,6 +10,7 @@
 
 #include "runtime/media/sound/audio_file.h"
 #include "runtime/media/sound/fourier.h"
+#include "runtime/media/sound/mel_scale.h"
 
 namespace tandem {
 
@@ -30,7 +31,7 @@ struct LogMelOptions {
   }
 };
 
-// Or what a model hears instead: a clip's samples, of one bin (clip.h).
+// Or what a model hears instead: frames of a clip (clip.h).
 struct LogMel {
   int bins = 0;
   int64_t frames = 0;
@@ -54,11 +55,7 @@ class LogMelMaker {
   LogMelOptions options_;
   Fourier fourier_;
   std::vector<double> window_;
-  struct Filter {
-    size_t first;
-    std::vector<double> weights;
-  };
-  std::vector<Filter> filters_;
+  std::vector<MelFilter> filters_;
   std::vector<float> buffer_;  // samples from the next frame's first on
   bool mirrored_ = false;      // the beginning
   int64_t samples_ = 0, frames_ = 0;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/strings/printable.h"
+#include "models/config/decoder_prompt.h"
 #include "models/config/limits.h"
 #include "text/language_names.h"
 
@@ -132,6 +133,15 @@ int64_t most_frames(const FrameLimits& frames, int64_t positions) {
   return count;
 }
 
+void read_clip_options(const ModelConfig& config, const FrameLimits& frames, SpeechSettings& out) {
+  ClipOptions& clip =
+      out.clip.emplace(ClipOptions::load(config.directory, *frames.sound, frames.width));
+  clip.fewest = fewest_frames(frames);
+  if (clip.spectrum) clip.fewest = std::max(clip.fewest, clip.spectrum->fewest_frames());
+  clip.most = out.window_frames;
+  out.mel = {.bins = clip.bins(), .sampling_rate = clip.sampling_rate, .hop_length = clip.hop()};
+}
+
 }  // namespace
 
 bool SpeechSettings::has_speech(const ModelConfig& config) {
@@ -148,14 +158,10 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
   out.window_frames = most_frames(*limits.frames, positions);
   out.frames_per_position = std::max<int64_t>(out.window_frames / positions, 1);
   out.decoder_positions = limits.decoder_positions.value_or(std::numeric_limits<int>::max());
-  if (limits.frames->sound == SoundInput::kSamples) {
-    out.clip = ClipOptions::load(config.directory);
-    out.clip->fewest = fewest_frames(*limits.frames);
-    out.clip->most = out.window_frames;
-    out.mel = {.bins = 1, .sampling_rate = out.clip->sampling_rate, .hop_length = 1};
-  } else {
+  if (limits.frames->sound == SoundInput::kLogMel)
     out.mel = LogMelOptions::load(config.directory);
-  }
+  else
+    read_clip_options(config, *limits.frames, out);
   if (out.mel.bins != limits.frames->width)
     throw invalid_model((config.directory / "preprocessor_config.json").string(),
                         "feature_size is " + std::to_string(out.mel.bins) + ", but the model has " +
@@ -163,6 +169,7 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
   out.vocab_size = config.vocab_size;
   out.decoder_start = config.decoder_start_token_id;
   out.end_tokens.assign(config.eos_token_id.begin(), config.eos_token_id.end());
+  out.prompt_tokens = speech_prompt(config);
   const Reader in(config);
   in.ids("lang_to_id", out.languages);
   in.ids("task_to_id", out.tasks);

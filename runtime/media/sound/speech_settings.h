@@ -18,7 +18,7 @@
 namespace tandem {
 
 struct SpeechSettings {
-  LogMelOptions mel;                // a frame of a clip is a hop of one sample
+  LogMelOptions mel;                // of a clip: bins, rate and hop of its frames
   std::optional<ClipOptions> clip;  // it hears whole clips instead of windows of spectrograms
   int64_t window_frames = 0;        // that the encoder reads at once
   int64_t frames_per_position = 1;
@@ -26,6 +26,7 @@ struct SpeechSettings {
   int vocab_size = 0;
   int decoder_start = -1;
   std::vector<int32_t> end_tokens;
+  std::vector<std::string> prompt_tokens;           // speech_prompt() of the model
   std::map<std::string, int32_t> languages, tasks;  // "<|en|>", "transcribe" → ids
   std::optional<bool> multilingual;
   std::optional<int32_t> no_timestamps, prev_start;

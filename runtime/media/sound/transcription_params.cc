@@ -8,6 +8,7 @@
 #include "base/json_fields.h"
 #include "base/strings/printable.h"
 #include "runtime/protocol/speech_params_reader.h"
+#include "text/language_names.h"
 #include "text/unicode/python_space.h"
 
 namespace tandem {
@@ -80,6 +81,36 @@ Ids hotword_ids(const std::string& words, const Tokenizer& tokenizer, size_t mos
   return out;
 }
 
+std::string language_token(const std::string& name) {
+  if (name.starts_with("<|") && name.ends_with("|>")) return name;
+  const std::string code = language_code(name);
+  return "<|" + (code.empty() ? name : code) + "|>";
+}
+
+// English where nothing is said. To translate is to write English.
+void set_whole_prompt(const SpeechSettings& s, const Tokenizer& tokenizer,
+                      TranscriptionParams& out) {
+  const std::string language = out.language.value_or("en"), task = out.task.value_or("transcribe");
+  if (task != "transcribe" && task != "translate")
+    throw invalid_request("task", in_quotes(task) + " is not transcribe or translate");
+  const bool translates = task == "translate";
+  const auto& tokens = s.prompt_tokens;
+  if (translates && std::find(tokens.begin(), tokens.end(), "$target") == tokens.end())
+    throw not_supported("task", "the model does not translate");
+  out.spoken_language = language_token(language);
+  for (const std::string& token : tokens) {
+    const bool source = token == "$source" || (token == "$target" && !translates);
+    const std::string name = source               ? out.spoken_language
+                             : token == "$target" ? language_token("en")
+                                                  : token;
+    const std::optional<int32_t> id = tokenizer.token_to_id(name);
+    if (!id && source)
+      throw invalid_request("language", in_quotes(language) + " is not a language of this model");
+    if (!id) throw invalid_model("tokenizer", "has no token " + printable(name));
+    out.whole_prompt.push_back(*id);
+  }
+}
+
 }  // namespace
 
 Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_t most,
@@ -113,6 +144,7 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
       throw not_supported("task", "the model knows one language; it does not translate");
     out.task.reset();  // which it does anyway, without a token for it
   }
+  if (!settings.prompt_tokens.empty()) set_whole_prompt(settings, tokenizer, out);
   out.return_timestamps = choice.of("return_timestamps", asked.has_return_timestamps(),
                                     asked.return_timestamps(), settings.return_timestamps);
   set_words(asked, settings, choice, out);

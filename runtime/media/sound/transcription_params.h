@@ -19,6 +19,10 @@ struct TranscriptionParams {
   std::vector<int32_t> prompt_ids;  // before the decoder's prompt; none: nothing is
   // Behind <|startofprev|>, before those in every window; that token is the first.
   std::vector<int32_t> hotwords;
+  // The whole prompt of a model whose prompt says languages and what else is wanted, and the token
+  // of what is spoken; else empty.
+  std::vector<int32_t> whole_prompt;
+  std::string spoken_language;
   bool prompt_all_segments = false;
   bool words = false;           // times of words, which needs those of segments
   bool no_speech_prob = false;  // is asked for in any case; else only for its threshold

@@ -33,6 +33,11 @@ WindowPrompt::WindowPrompt(const SpeechSettings& settings, const TranscriptionPa
                            bool timestamps)
     : settings_(settings), params_(params), timestamps_(timestamps) {
   const SpeechSettings& s = settings_;
+  if (!params_.whole_prompt.empty()) {
+    start_.assign(params_.whole_prompt.begin(), params_.whole_prompt.end());
+    language_ = params_.spoken_language;
+    return;
+  }
   if (s.multilingual == false) {
     check_english(params_);
     language_ = "<|en|>";
