@@ -172,13 +172,13 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   const HostTensor head =
       c.tie_word_embeddings ? own.find("weight", shape).value_or(tokens) : own.get("weight", shape);
   SplitGates gates(decoder, c);
-  return std::make_unique<Moonshine>(
-      c, b,
-      Seq2Seq::Parts{
-          {},
-          [&] { return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()); },
-          [&] { return ParallelLMHead(head, {}, b); }},
-      model / "encoder", encoder_options(c), Weights(gates, decoder.scope()), decoder_options(c));
+  Seq2Seq::Parts parts{
+      {},
+      [&] { return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()); },
+      [&] { return ParallelLMHead(head, {}, b); }};
+  parts.head_name = "proj_out";
+  return std::make_unique<Moonshine>(c, b, std::move(parts), model / "encoder", encoder_options(c),
+                                     Weights(gates, decoder.scope()), decoder_options(c));
 }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {

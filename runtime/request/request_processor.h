@@ -22,6 +22,7 @@
 
 namespace tandem {
 
+class AdapterNames;     // runtime/request/adapter_names.h
 class ConstraintStore;  // runtime/request/constraint_store.h
 
 struct PreparedRequest {
@@ -39,7 +40,7 @@ class RequestProcessor {
   // seed: of requests that have none, in the order of prepare() calls; absent: random. Throws
   // InputError naming the file.
   RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
-  // The config's model and seed.
+  // The config's model, seed and adapters.
   explicit RequestProcessor(const proto::EngineConfig& config);
 
   // Validates, tokenizes, truncates, resolves. Decodes sound, which takes seconds for an hour of
@@ -56,6 +57,7 @@ class RequestProcessor {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }
+  AdapterNames& adapters() const { return *adapters_; }
   bool reads_images() const { return images_.has_value(); }
   // Null: the model hears nothing, or its files do not say how.
   const SpeechSettings* speech_settings() const { return speech_.get(); }
@@ -64,6 +66,7 @@ class RequestProcessor {
   // Languages are ids by then.
   PreparedRequest prepare_resolved(const proto::Prompt& prompt,
                                    const proto::GenerationOptions& options);
+  PreparedRequest resolve(const proto::Prompt& prompt, const proto::GenerationOptions& options);
   PreparedRequest prepare_sound(AudioFile& file, const proto::Prompt& prompt,
                                 const proto::GenerationOptions& options);
   const SpeechSettings& speech(const std::string& field) const;
@@ -77,6 +80,7 @@ class RequestProcessor {
   OwnLanguages own_languages_;
   ParamsResolver resolver_;
   std::shared_ptr<ConstraintStore> constraints_;
+  std::shared_ptr<AdapterNames> adapters_;
   std::atomic<uint64_t> next_seed_;
 };
 
