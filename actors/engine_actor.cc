@@ -10,6 +10,7 @@
 #include "actors/preparer_queue.h"
 #include "actors/spawn.h"
 #include "runtime/engine/supervisor_core.h"
+#include "runtime/request/adapter_names.h"
 #include "runtime/request/request_json.h"
 #include "runtime/version.h"
 
@@ -244,6 +245,8 @@ struct EngineState : EngineOutbox {
     info.set_dtype(name_of(shared->dtype));
     info.set_tensor_parallel_size(shared->config.tensor_parallel_size);
     info.set_num_restarts(shared->board.get().restarts);
+    for (proto::Adapter& adapter : shared->processor->adapters().list())
+      *info.add_adapters() = std::move(adapter);
     core->fill_info(info, now());
     return info;
   }

@@ -10,6 +10,7 @@
 #include "actors/spawn.h"
 #include "actors/worker_process.h"
 #include "runtime/engine/supervisor_core.h"
+#include "runtime/request/adapter_names.h"
 
 namespace tandem::actors {
 namespace {
@@ -185,6 +186,7 @@ struct SupervisorState : SupervisorOutbox {
                              : report.failed().in_step() ? DeathKind::kCrash
                                                          : death_kind(report.replica());
       core(report.replica()).worker_report(report, now(), kind);
+      if (report.has_loaded()) shared->processor->adapters().worker_loaded(report.loaded());
     } catch (const std::exception& e) {
       core(report.replica()).fault(report.generation(), e.what(), DeathKind::kUnknown, now());
     }

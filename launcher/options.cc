@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "launcher/adapter_options.h"
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/hub/hub.h"
@@ -281,6 +282,7 @@ void EngineOptions::add_engine(CLI::App& app) {
              "enable_encoder_cache",
              "Keep the encoder's result for requests with the same input (as it is), or do not");
   add_drafting(app, *this);
+  add_adapter_flags(app, *config.mutable_adapters());
   add_field(app, "seed", config, "Seed of requests that have none; without it, a random one");
 }
 

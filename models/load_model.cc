@@ -83,7 +83,8 @@ std::vector<std::string> load_warnings(const ModelConfig& config, const Checkpoi
   std::error_code error;
   if (std::filesystem::exists(config.directory / "adapter_config.json", error))
     lines.push_back(checkpoint.location() +
-                    ": the adapter (adapter_config.json) is not applied; merge it into the model");
+                    ": the adapter (adapter_config.json) is not applied; requests ask for it if "
+                    "--lora-modules gives it a name");
   for (std::string& line : untied_warnings(config, checkpoint)) lines.push_back(std::move(line));
   const auto unread = checkpoint.unread();
   if (unread.empty()) return lines;

@@ -195,6 +195,7 @@ HttpFrontend::HttpFrontend(server::ServerConfig config, const OtlpSettings& otlp
 
 void HttpFrontend::start(const RequestProcessor& processor, const OtlpSettings& otlp) {
   pool_ = std::make_unique<Pool>();
+  config_.adapters = &processor.adapters();
   const ModelLimits limits = limits_of(processor.model_config());
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
       config_, *engine_, processor.tokenizer(), limits.encoder_positions.value_or(0),

@@ -1,5 +1,6 @@
 // tandem inspect: what a checkpoint is, its sizes, and the memory that it will take. Of an
-// architecture that is not supported, what can be read of it, and then the error.
+// architecture that is not supported, what can be read of it, and then the error. Of an adapter,
+// what it changes.
 #include "models/inspect.h"
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/options.h"
+#include "models/adapters/inspect_adapter.h"
 #include "models/config/config.h"
 #include "models/family.h"
 
@@ -22,6 +24,12 @@ Run add_inspect(CLI::App& app) {
   app.add_flag("--json", options->json, "Write a JSON object")->group("Output");
   return [options] {
     const std::filesystem::path directory = options->model.find_model();
+    if (is_adapter(directory)) {
+      const auto adapter = inspect_adapter(directory);
+      std::cout << (options->json ? adapter.dump(2) + "\n" : adapter_to_text(adapter))
+                << std::flush;
+      return 0;
+    }
     const InspectReport report = inspect(directory);
     const auto json = [&] {
       return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

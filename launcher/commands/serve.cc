@@ -13,6 +13,7 @@
 #include "actors/in_process_engine.h"
 #include "actors/network/process_limits.h"
 #include "base/error.h"
+#include "launcher/adapter_options.h"
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/cluster/prepare_host.h"
 #include "launcher/commands/command.h"
@@ -210,6 +211,7 @@ Run add_serve(CLI::App& app) {
   o->http.add(app);
   o->otlp.add(app);
   o->engine.add_engine(app);
+  add_adapter_changes(app, *o->engine.config.mutable_adapters());
   o->cluster.add(app);
   add_environment_and_config(app);
   return [o, &app] {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "models/config/config.h"
@@ -45,6 +46,8 @@ class Embeddings {
                            norm_ ? &*norm_ : nullptr);
   }
   const VocabParallelEmbedding& tokens() const { return tokens_; }
+  // The tokens' table is the module of that scope.
+  void adapt(const std::string& module) { tokens_.adapt(module); }
 
  private:
   VocabParallelEmbedding tokens_;

@@ -99,12 +99,13 @@ Experts::Experts(const Weights& w, const Build& b, int64_t d_model, const FeedFo
       router_(w / experts.scope / "router" / "classifier", router_build(b), d_model, experts.count,
               Activation::kNone, experts.router_bias) {
   const Weights all = w / experts.scope / "experts";
+  const Build whole = b.without_adapters();  // their rows are the tokens that chose them
   const Range part = shard_range(o.width, b.comm.rank(), b.comm.size());
   for (int i = 0; i < experts.count; ++i) {
     const Weights one = all / ("expert_" + std::to_string(i));
     experts_.push_back(
-        {ColumnParallelLinear(one / experts.fc1, b, d_model, o.width, o.activation, o.bias),
-         RowParallelLinear(one / experts.fc2, b, o.width, d_model, part, o.bias)});
+        {ColumnParallelLinear(one / experts.fc1, whole, d_model, o.width, o.activation, o.bias),
+         RowParallelLinear(one / experts.fc2, whole, o.width, d_model, part, o.bias)});
   }
 }
 

@@ -43,6 +43,9 @@ class FeedForward {
     for (int64_t row = 0; row < rows; row += piece_) {
       const int64_t end = std::min(rows, row + piece_);
       NormedRows part(x.rows(row, end));
+      const AdapterSet* set = build_.adapters;
+      const AdapterSet::Scope scope(build_.adapters,
+                                    set != nullptr ? set->rows().part(row, end) : AdapterRows());
       fc2_.write_part(first(part), out.rows(row, end));
     }
     fc2_.sum_parts(out);

@@ -6,7 +6,8 @@ GlobalAttention::GlobalAttention(const Weights& w, const Build& b, int64_t d_mod
                                  const AttentionOptions& o, const GlobalAttentionOptions& global)
     : AttentionLayer(w, b, d_model, o),
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias),
-      global_(w / global.q, w / global.k, w / global.v, b, d_model, o.heads, o.head_dim, o.bias) {}
+      global_(w / global.q, w / global.k, w / global.v, b.without_adapters(), d_model, o.heads,
+              o.head_dim, o.bias) {}
 
 Tensor GlobalAttention::forward(const Tensor& x, const StepTensors& in) const {
   const Tensor out = local(x, in);

@@ -16,6 +16,7 @@ struct OutputHead::Layers {
   explicit Layers(const Build& b)
       : alone(make_local_communicator()), build{b.ctx, *alone, b.dtype} {
     if (b.ctx.on_cpu()) build.dtype = DType::kF32;
+    build.adapters = b.adapters;
   }
 
   const std::unique_ptr<Communicator> alone;

@@ -29,7 +29,7 @@ class FlatKernel : public WeightSource {
 RowParallelLinear make_projection(const Weights& w, const Build& b, int64_t d_model,
                                   const ImagePatches& p, const Range& part) {
   FlatKernel kernel(w, {d_model, ImagePatches::kChannels, p.patch_height, p.patch_width});
-  return {Weights(kernel), b, p.frame_width(), d_model, part};
+  return {Weights(kernel), b.without_adapters(), p.frame_width(), d_model, part};
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ PatchProjection::PatchProjection(const Weights& w, const Build& b, int64_t d_mod
 PatchProjection::PatchProjection(const Weights& w, const Build& b, int64_t d_model, int64_t values)
     : build_(b),
       part_(shard_range(values, b.comm.rank(), b.comm.size())),
-      linear_(w, b, values, d_model, part_) {}
+      linear_(w, b.without_adapters(), values, d_model, part_) {}
 
 // This rank's values, of the activations' type.
 Tensor PatchProjection::part_of(const Tensor& frames) const {

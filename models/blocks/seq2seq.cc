@@ -23,7 +23,9 @@ std::vector<Layer> layers_of(const Weights& w, const Build& b, const SideOptions
     LayerOptions options = o.layer;
     if (o.of_layer) o.of_layer(i, options);
     options.cross_attention.layer = i;
-    layers.emplace_back(w / o.layers / i, b, options);
+    // Their rows are not the tokens alone.
+    const bool other_rows = options.block_attention || options.picture_attention;
+    layers.emplace_back(w / o.layers / i, other_rows ? b.without_adapters() : b, options);
   }
   // Those of other ranks are no tensors that nobody reads.
   if (!range.has_all(o.num_layers)) w.skip();
@@ -138,14 +140,15 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
   const LayerRange &of_encoder = build.encoder_layers, &of_decoder = build.decoder_layers;
   TANDEM_CHECK(parts.decoder_embeddings != nullptr, "a decoder without embeddings");
   if (of_encoder.has_first() && parts.encoder_embeddings)
-    encoder_embeddings_.emplace(parts.encoder_embeddings());
+    encoder_embeddings_.emplace(parts.encoder_embeddings()).adapt((encoder / parts.words).scope());
   if (of_encoder.has_first() && parts.carried) carried_embeddings_.emplace(parts.carried());
   if (of_encoder.has_first() && parts.frame_positions) frame_positions_ = parts.frame_positions();
-  if (of_decoder.has_first()) decoder_embeddings_.emplace(parts.decoder_embeddings());
+  if (of_decoder.has_first())
+    decoder_embeddings_.emplace(parts.decoder_embeddings()).adapt((decoder / parts.words).scope());
   if ((of_encoder.has_first() || of_decoder.has_first()) && parts.own_row)
     if (auto row = parts.own_row()) own_row_.emplace(std::move(*row));
   if (of_decoder.has_last(num_decoder_layers_)) {
-    if (parts.head) head_.emplace(parts.head());
+    if (parts.head) head_.emplace(parts.head()).adapt(parts.head_name);
     if (parts.output_head)
       if (auto head = parts.output_head()) output_head_.emplace(std::move(*head));
   }

@@ -77,6 +77,10 @@ class Seq2Seq : public Model {
     std::function<Positions()> frame_positions = {};
     std::function<std::optional<OutputHead>()> output_head = {};
     std::function<CarriedEmbeddings()> carried = {};  // of an encoder with BlockAttention
+    // What HuggingFace's class calls the modules that adapters may change: of each side, and of the
+    // model.
+    const char* words = "embed_tokens";
+    const char* head_name = "lm_head";
   };
   // Loads this rank's layers of both sides (Build), of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,

@@ -1,6 +1,7 @@
 #include "models/blocks/summary_attention.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -21,6 +22,22 @@ StepTensors::Summaries summaries_of(Context& ctx, std::span<const int32_t> lengt
   return {step_ranges(ctx, blocks), step_ranges(ctx, ranges)};
 }
 
+namespace {
+
+// Summaries are their sequences'.
+AdapterRows rows_of_summaries(const AdapterSet* set, std::span<const int32_t> lengths, int block) {
+  if (set == nullptr || set->rows().empty()) return {};
+  std::vector<uint64_t> out;
+  int64_t first = 0;
+  for (const int32_t length : lengths) {
+    out.insert(out.end(), static_cast<size_t>(length / block), set->rows().of_row(first));
+    first += length;
+  }
+  return AdapterRows(std::move(out));
+}
+
+}  // namespace
+
 SummaryAttention::SummaryAttention(const Weights& w, const Build& b, int64_t d_model,
                                    const AttentionOptions& o,
                                    const SummaryAttentionOptions& summary)
@@ -39,6 +56,9 @@ Tensor SummaryAttention::forward(NormedRows& x, const StepTensors& in) const {
   if (const Tensor& blocks = in.summaries.blocks; !blocks.empty()) {
     const Tensor sums = build_.ctx.make({blocks.dim(0), rows.dim(1)});
     ops::sum_ranges(build_.ctx, {rows, blocks, sums});
+    const AdapterSet::Scope scope(
+        build_.adapters,
+        rows_of_summaries(build_.adapters, in.host->encoder_seq_lens, summary_.block));
     const auto of_summaries = qkv_.forward_kv(summary_norm_.forward(sums));
     args.side.k = of_summaries.k;
     args.side.v = of_summaries.v;

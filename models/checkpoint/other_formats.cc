@@ -27,9 +27,11 @@ constexpr const char* kSaveAgain =
 // The first that fits counts.
 constexpr Format kFormats[] = {
     {kAdapter, "an adapter of PEFT, not a model",
-     "merge it into its model: PeftModel.from_pretrained(…).merge_and_unload().save_pretrained(…)"},
+     "serve its model with --lora-modules NAME=DIR (docs/lora.md), or merge it into the model: "
+     "PeftModel.from_pretrained(…).merge_and_unload().save_pretrained(…)"},
     {"adapter_model.safetensors", "an adapter of PEFT, not a model",
-     "merge it into its model: PeftModel.from_pretrained(…).merge_and_unload().save_pretrained(…)"},
+     "serve its model with --lora-modules NAME=DIR (docs/lora.md), or merge it into the model: "
+     "PeftModel.from_pretrained(…).merge_and_unload().save_pretrained(…)"},
     {"*.gguf", "a GGUF file of llama.cpp", "take the original model, or convert it to safetensors"},
     {"*.ggml", "a GGML file of llama.cpp", "take the original model, or convert it to safetensors"},
     {"model.bin", "a model of CTranslate2, converted for faster-whisper or the like",

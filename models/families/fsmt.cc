@@ -54,6 +54,8 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
       [&] { return embeddings(one_of_tied(source, target, of_source, tied)); },
       [&] { return embeddings(one_of_tied(target, projection, of_target, tied)); },
       [&] { return ParallelLMHead(one_of_tied(projection, target, of_target, tied), {}, b); }};
+  const std::string head = projection.scope();
+  parts.head_name = head.c_str();
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder,
                                    encoder_side(c, NormPlace::kPost), decoder,
                                    decoder_side(c, NormPlace::kPost));

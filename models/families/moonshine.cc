@@ -118,13 +118,13 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
     const Weights mlp = decoder / "layers" / i / "mlp";
     split_halves(changed, mlp / "fc1", mlp / "value", mlp / "gate", c.decoder_ffn_dim, c.d_model);
   }
-  return std::make_unique<Moonshine>(
-      c, b,
-      Seq2Seq::Parts{
-          {},
-          [&] { return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()); },
-          [&] { return ParallelLMHead(head, {}, b); }},
-      model / "encoder", encoder_options(c), changed.at(decoder), decoder_options(c));
+  Seq2Seq::Parts parts{
+      {},
+      [&] { return Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()); },
+      [&] { return ParallelLMHead(head, {}, b); }};
+  parts.head_name = "proj_out";
+  return std::make_unique<Moonshine>(c, b, std::move(parts), model / "encoder", encoder_options(c),
+                                     changed.at(decoder), decoder_options(c));
 }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {

@@ -180,6 +180,7 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
       [&] { return Embeddings(tokens.encoder(), Positions::none()); },
       [&] { return Embeddings(tokens.decoder(), Positions::none()); },
       [&] { return ParallelLMHead(tables.head, {}, b, 1.0f, extras.decoder.logit_soft_cap); }};
+  parts.head_name = "lm_head.out_proj";
   if (!first)
     parts.own_row = [&] {
       return image_end_row(encoder, decoder, extras.image_end, tables, scale, b);

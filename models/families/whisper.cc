@@ -77,6 +77,7 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
                           Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 0));
       },
       [&] { return ParallelLMHead(head.value_or(tables.head), Tensor(), b); }};
+  parts.head_name = "proj_out";
   parts.frame_positions = [&] {
     return Positions::learned(encoder, b, sizes_of(c).source_positions, c.d_model, 0);
   };

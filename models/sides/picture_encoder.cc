@@ -158,6 +158,7 @@ PictureEncoder::PictureEncoder(const Weights& w, const Build& b, const Config& c
       norm_(w / "embeddings" / "norm", b, c.stages.front().d_model) {
   (w / "embeddings").find_any("mask_token");
   const Weights scopes = w / "encoder" / "layers";
+  const Build of_pictures = b.without_adapters();  // rows of a stage are no positions
   for (size_t i = 0; i < c.stages.size(); ++i) {
     const Config::Stage& stage = c.stages[i];
     const Weights scope = scopes / static_cast<int>(i);
@@ -165,9 +166,9 @@ PictureEncoder::PictureEncoder(const Weights& w, const Build& b, const Config& c
     for (int layer = 0; layer < stage.layers; ++layer) {
       const Weights of_layer = scope / "blocks" / layer;
       (of_layer / "attention" / "self").find_any("relative_position_index");
-      made.layers.emplace_back(of_layer, b, layer_options(c, stage, layer));
+      made.layers.emplace_back(of_layer, of_pictures, layer_options(c, stage, layer));
     }
-    if (i + 1 < c.stages.size()) made.merging.emplace(scope / "downsample", b, stage);
+    if (i + 1 < c.stages.size()) made.merging.emplace(scope / "downsample", of_pictures, stage);
     stages_.push_back(std::move(made));
   }
 }

@@ -10,6 +10,8 @@
 
 namespace tandem {
 
+class AdapterSet;  // parallel/layers/adapters.h
+
 // Layers [begin, end) of a side of a model. A rank with the first one also has the side's
 // embeddings; with the last one, its final norm and its heads.
 struct LayerRange {
@@ -36,6 +38,8 @@ struct Build {
   // The layers to load: a rank of a pipeline has some of them. No encoder at all: another model's
   // stands for it.
   LayerRange encoder_layers = {}, decoder_layers = {};
+  // Where layers say which modules they are, so that adapters can change them. Null: none can.
+  AdapterSet* adapters = nullptr;
 
   // For the layers of an encoder: int8 in place of int4, because only few rows gain by smaller
   // weights.
@@ -43,6 +47,12 @@ struct Build {
     Build out = *this;
     if (dtype == DType::kI4) out.dtype = DType::kI8;
     out.quantization = tandem::of_many_rows(quantization);
+    return out;
+  }
+  // For layers whose rows are not a step's (parallel/layers/adapters.h).
+  Build without_adapters() const {
+    Build out = *this;
+    out.adapters = nullptr;
     return out;
   }
 };

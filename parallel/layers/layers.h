@@ -9,7 +9,9 @@
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/layers/linear_adapters.h"
 #include "parallel/layers/norms.h"
+#include "parallel/layers/table_adapters.h"
 #include "parallel/layers/weights.h"
 #include "parallel/shard.h"
 
@@ -34,6 +36,7 @@ class ColumnParallelLinear {
   PackedWeight weight_;
   Tensor bias_;
   Activation activation_;
+  std::shared_ptr<LinearAdapters> adapters_;  // null: none can change it
 };
 
 // y = act(W_gate x + b_gate) * (W_up x + b_up), in one product; sharded as above.
@@ -53,6 +56,7 @@ class GatedParallelLinear {
   PackedWeight weight_;
   Tensor bias_;
   Activation activation_;
+  std::shared_ptr<LinearAdapters> adapters_;
 };
 
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
@@ -72,6 +76,7 @@ class RowParallelLinear {
   Build build_;
   PackedWeight weight_;
   Tensor bias_;  // on rank 0 only, so that it is added once
+  std::shared_ptr<LinearAdapters> adapters_;
 };
 
 // [Q K V] of this rank's heads (shard_heads()) in one product, for self-attention. kv_heads: heads
@@ -99,6 +104,7 @@ class QKVParallelLinear {
   int64_t q_width_, kv_width_;  // heads of this rank * head_dim
   PackedWeight weight_;
   Tensor bias_;
+  std::shared_ptr<LinearAdapters> adapters_;
 };
 
 // Q from the decoder's state in every step, K and V from the encoder's output once per request.
@@ -123,6 +129,7 @@ class CrossAttentionQKVParallelLinear {
   int64_t kv_width_;
   PackedWeight q_weight_, kv_weight_;
   Tensor q_bias_, kv_bias_;
+  std::shared_ptr<LinearAdapters> q_adapters_, kv_adapters_;
 };
 
 // Token (and position) embeddings, the vocabulary sharded over ranks. The table stays in the mapped
@@ -130,6 +137,9 @@ class CrossAttentionQKVParallelLinear {
 class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(const HostTensor& tokens, const Build& b, float scale);
+  // From now on adapters may change it, as the module of that scope. (Copies before stay as they
+  // are.)
+  void adapt(const std::string& module);
   // [T, d] = scale * tokens[ids] + positions[position_ids + offset]; `positions` may be empty. With
   // a norm: normed.
   Tensor forward(const Tensor& ids, const Tensor& position_ids, const Tensor& positions,
@@ -139,8 +149,10 @@ class VocabParallelEmbedding {
   Build build_;
   std::shared_ptr<const void> keep_alive_;
   Tensor table_;
+  int64_t vocabulary_;
   Range ids_;
   float scale_;
+  std::shared_ptr<TableAdapters> adapters_;
 };
 
 // Logits = scale W x + b over a sharded vocabulary. The scale becomes a part of W at load. With a
@@ -149,6 +161,8 @@ class ParallelLMHead {
  public:
   ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b, float scale = 1.0f,
                  float soft_cap = 0.0f);
+  // From now on adapters may change it, as the module of that scope.
+  void adapt(const std::string& module);
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
   // Whether ops::linear_best takes that many rows, so that no logits are stored. take_best() runs
@@ -161,7 +175,8 @@ class ParallelLMHead {
   int64_t vocabulary_;
   PackedWeight weight_;
   Tensor bias_;
-  float soft_cap_;
+  float scale_, soft_cap_;
+  std::shared_ptr<LinearAdapters> adapters_;
 };
 
 // [R, ids of this rank] → [R, vocabulary] on all ranks; the shards are shard_range's.

@@ -55,6 +55,13 @@ std::vector<std::string> words_of(const std::string& name, const json& value) {
   if (value.is_null()) return {};
   if (value.is_boolean()) return {value.get<bool>() ? flag : "--no-" + flag.substr(2)};
   if (value.is_string()) return {flag + "=" + value.get<std::string>()};
+  if (name == "lora_modules" && value.is_structured()) {
+    std::vector<std::string> words;
+    for (const auto& [key, one] : value.items())
+      words.push_back(flag + "=" + (value.is_object() ? key + "=" : "") +
+                      (one.is_string() ? one.get<std::string>() : one.dump()));
+    return words;
+  }
   if (value.is_array()) {
     std::string list;
     for (const json& one : value)

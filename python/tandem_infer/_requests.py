@@ -15,7 +15,7 @@ Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 Prompts = Union[Prompt, Sequence[Prompt]]
 
 # Not of generation, but of the request.
-_OF_REQUEST = ("priority", "timeout")
+_OF_REQUEST = ("priority", "timeout", "lora")
 
 
 @dataclass
@@ -82,8 +82,9 @@ def _body(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", 
             raise RequestError(f"timeout: {timeout!r} is no number of seconds above 0", param="timeout")
         body["timeout"] = float(timeout)
     body["line"] = {"params": params, **line}
-    if of_request.get("priority") is not None:
-        body["line"] = {"priority": of_request["priority"], **body["line"]}
+    for name in ("priority", "lora"):
+        if of_request.get(name) is not None:
+            body["line"] = {name: of_request[name], **body["line"]}
     return body
 
 

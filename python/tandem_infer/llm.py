@@ -58,7 +58,8 @@ class LLM:
 
     model: a directory with a HuggingFace checkpoint, or its id at the hub, which is downloaded. dtype: "auto", "float32",
     "bfloat16", "int8", "int4", … tensor_parallel_size: ranks, which are threads of this process. Any other option of an engine
-    by the name of its flag (`tandem generate --help=all`): threads=2, max_num_seqs=64, kv_cache_memory="2GiB", revision="main".
+    by the name of its flag (`tandem generate --help=all`): threads=2, max_num_seqs=64, kv_cache_memory="2GiB", revision="main",
+    lora_modules={"name": directory, …} (docs/lora.md).
 
     Raises RequestError (a ValueError) whose `param` names the option, ModelError where the checkpoint is at fault. Methods may be
     called from any thread; requests of all of them share batches. Close it, or leave its `with`, to free the memory.
@@ -93,7 +94,8 @@ class LLM:
                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[RequestOutput]:
         """Text for a prompt or a list of them, in their order. sampling_params: for all, or one for each. kwargs: parameters
         under HuggingFace's or vLLM's names (docs/parameters.md), which come before them; also generation_config,
-        decoder_prompt, priority, timeout (seconds). use_tqdm: None where there are several and standard error is a terminal.
+        decoder_prompt, priority, timeout (seconds), lora (the name of an adapter, one of lora_modules). use_tqdm: None where there
+        are several and standard error is a terminal.
 
         Raises RequestError for the first prompt that is wrong (`index` says which); the others are given up then.
         """

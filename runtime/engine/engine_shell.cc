@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/seconds_since.h"
 #include "runtime/protocol/version.h"
+#include "runtime/request/adapter_names.h"
 #include "runtime/version.h"
 
 namespace tandem {
@@ -36,6 +37,7 @@ EngineShell::EngineShell(const EngineConfig& config, const LoadProgress& progres
   proto::WorkerSetup setup = setup_for(config, dtype_);
   setup.set_size(1);
   const proto::WorkerLoaded loaded = worker_->load(setup, progress);
+  processor_.adapters().worker_loaded(loaded);
   proto::WorkerStart start;
   start.set_num_device_blocks(loaded.num_device_blocks());
   start.set_num_host_blocks(loaded.num_host_blocks());
@@ -99,6 +101,8 @@ proto::ServerInfo EngineShell::info() {
   info.set_model(model_);
   info.set_dtype(name_of(dtype_));
   info.set_tensor_parallel_size(1);
+  for (proto::Adapter& adapter : processor_.adapters().list())
+    *info.add_adapters() = std::move(adapter);
   core_->fill_info(info, now());
   return info;
 }

@@ -135,6 +135,27 @@ SamplerSequence sampler_view(const SampleRow& row) {
           seq.output,         static_cast<uint32_t>(seq.index), row.group->constraint.get()};
 }
 
+namespace {
+
+void append(uint64_t adapter, int32_t rows, std::vector<uint64_t>& out) {
+  out.insert(out.end(), static_cast<size_t>(rows), adapter);
+}
+
+// Rows as build_batch() has put them.
+void set_adapters(const std::vector<WorkerGroup*>& scheduled, Batch& batch) {
+  std::vector<uint64_t> encoder, decoder;
+  for (const bool pooled : {false, true})
+    for (const WorkerGroup* group : scheduled)
+      if (group->pools() == pooled && group->compute_encoder)
+        append(group->params.adapter().id(), group->encoder.length, encoder);
+  for (const SampleRow& row : batch.rows)
+    append(row.group->params.adapter().id(), row.num_tokens, decoder);
+  batch.encoder_adapters = AdapterRows(std::move(encoder));
+  batch.decoder_adapters = AdapterRows(std::move(decoder));
+}
+
+}  // namespace
+
 Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
                   const PositionPadding& padding) {
   TANDEM_CHECK_GT(block_size, 0);
@@ -156,6 +177,8 @@ Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
     append_encoder(*group, block_size, batch.input, padding.encoder);
     batch.pooled.push_back({group, first, encoder_ends.back()});
   }
+  if (std::ranges::any_of(scheduled, [](const auto* g) { return g->params.has_adapter(); }))
+    set_adapters(scheduled, batch);
   return batch;
 }
 

@@ -8,6 +8,7 @@
 
 #include "models/config/limits.h"
 #include "models/step/attention_metadata.h"
+#include "parallel/layers/adapters.h"
 #include "runtime/execution/groups/worker_group.h"
 #include "runtime/sampling/logits_processors.h"
 
@@ -38,6 +39,8 @@ struct Batch {
   std::vector<SampleRow> rows;  // one per scheduled sequence, in the order of input's requests
   // Encoder inputs that are pooled lie behind the others, and have no slots.
   std::vector<PooledRows> pooled;
+  // Which adapter each row of the encoder and of the decoder is for; no rows if no group has one.
+  AdapterRows encoder_adapters, decoder_adapters;
 };
 
 // The slot of the KV cache, block * block_size + offset, where a token's keys and values lie.

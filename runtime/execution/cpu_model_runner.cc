@@ -84,6 +84,7 @@ Tensor CpuModelRunner::run_decoder(const ModelStep& step, const CrossWeights& we
   span.say({static_cast<int64_t>(step.batch.input.input_ids.size())});
   StepTensors in(step.batch.input);
   if (!weights.wanted.empty()) in.cross_weights = &weights;
+  const AdapterSet::Scope rows(stages_.adapters(), step.batch.decoder_adapters);
   return stages_.model().decode(in, stages_.cache());
 }
 
@@ -95,6 +96,8 @@ void CpuModelRunner::choose(const Tensor& hidden, ModelStep& step) {
   if (rows.views().empty()) return;
   ProfileSpan span(kSampleSpan);
   span.say({static_cast<int64_t>(rows.views().size())});
+  const AdapterSet::Scope scope(stages_.adapters(),
+                                step.batch.decoder_adapters.chosen(rows.indices()));
   std::vector<int> right(sequences.size(), -1);  // drafts: all of a sequence but the first
   for (auto& [row, output] : rows.choose(stages_.ctx(), stages_.comm(), stages_.model(), hidden)) {
     ++right[row];

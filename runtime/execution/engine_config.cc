@@ -8,11 +8,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/strings/printable.h"
 #include "kernels/core/cpu_features.h"
 #include "kernels/core/padded_size.h"
 #include "kernels/core/plugin.h"
@@ -111,6 +113,18 @@ void check_drafting(const proto::DraftingConfig& drafting) {
     throw invalid_request("--draft-model", "it makes no drafts with --num-speculative-tokens 0");
 }
 
+void check_adapters(const proto::AdapterConfig& adapters) {
+  std::set<std::string> names;
+  for (const proto::AdapterModule& module : adapters.modules()) {
+    if (module.name().empty() || module.path().empty())
+      throw invalid_request("--lora-modules", "an adapter has a name and a directory: NAME=DIR");
+    if (!names.insert(module.name()).second)
+      throw invalid_request("--lora-modules", in_quotes(module.name()) + " is given twice");
+  }
+  check_range("--max-loras", adapters.max_loras(), 1, 1 << 16);
+  check_range("--max-lora-rank", adapters.max_lora_rank(), 1, 1024);
+}
+
 }  // namespace
 
 void check_config(const EngineConfig& config) {
@@ -126,6 +140,7 @@ void check_config(const EngineConfig& config) {
   check_range("--max-num-batched-tokens", config.scheduling().max_num_batched_tokens(), 1, 1 << 24);
   check_range("--block-size", cache.block_size(), 1, 1024);
   check_drafting(config.drafting());
+  check_adapters(config.adapters());
   if (!(cache.gpu_memory_utilization() > 0 && cache.gpu_memory_utilization() <= 1))
     throw invalid_request(
         "--gpu-memory-utilization",

@@ -25,6 +25,7 @@
 
 namespace tandem {
 
+class AdapterStore;     // models/adapters/adapter_store.h
 class ConstraintStore;  // runtime/request/constraint_store.h
 
 // What a rank computes with. The models were built on `ctx` and `comm`, which outlive the runner.
@@ -36,6 +37,8 @@ struct RankModel {
       {};  // makes the drafts that are asked for; CPU only
   // Of requests that have one; null: there are none.
   std::shared_ptr<ConstraintStore> constraints = {};
+  // Of the model, which was built with its set; null: requests have none. CPU only.
+  std::shared_ptr<AdapterStore> adapters = {};
 };
 
 struct RunnerConfig {

@@ -3,11 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "models/adapters/adapter_store.h"
 #include "runtime/execution/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/request/constraint_store.h"
@@ -98,6 +100,7 @@ std::vector<const SampleRow*> ModelStep::sampled_rows() const {
 StepStages::StepStages(RankModel rank, const RunnerConfig& config)
     : ctx_(rank.ctx),
       comm_(rank.comm),
+      adapters_(std::move(rank.adapters)),
       model_(std::move(rank.model)),
       block_size_(config.block_size),
       position_padding_(model_->limits().position_padding),
@@ -133,10 +136,26 @@ void StepStages::find_constraint(WorkerGroup& group) {
 
 void StepStages::prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span) {
   pools_.apply_copies(ctx_, input);
+  use_adapters(step);
   if (draft_model_) make_drafts(input, step);
   build_batch(step);
   step.out.set_step(input.step());
   say_step(span, step.batch);
+}
+
+AdapterSet* StepStages::adapters() { return adapters_ ? &adapters_->set() : nullptr; }
+
+// Those that are not here yet are loaded now, on all ranks at once.
+void StepStages::use_adapters(const ModelStep& step) {
+  std::vector<AdapterStore::Source> used;
+  for (const WorkerGroup* group : step.scheduled) {
+    if (!group->params.has_adapter()) continue;
+    const proto::Adapter& adapter = group->params.adapter();
+    if (adapters_ == nullptr || adapter.id() == 0)
+      throw std::runtime_error("sampling_params.adapter: this worker has no adapters");
+    used.push_back({adapter.id(), adapter.name(), adapter.path()});
+  }
+  if (!used.empty()) or_abort(comm_, [&] { adapters_->use(used); });
 }
 
 void StepStages::make_drafts(const proto::StepInput& input, ModelStep& step) {
@@ -167,10 +186,12 @@ void StepStages::build_batch(ModelStep& step) {
 Tensor StepStages::encode(ModelStep& step) {
   const ModelInput& input = step.batch.input;
   const StepTensors tensors(ctx_, StepPlan(ctx_, input, model_->step_layout(), StepHalf::kEncoder));
+  const AdapterSet::Scope rows(adapters(), step.batch.encoder_adapters);
   const Tensor states = model_->encode(tensors);
   // Sources that are pooled lie behind the others, and are not cached.
   const auto cached = static_cast<int64_t>(input.attention.cross_slot_mapping.size());
   if (cached == 0) return states;
+  const AdapterSet::Scope cached_rows(adapters(), step.batch.encoder_adapters.part(0, cached));
   model_->write_cross_kv(tensors, states.rows(0, cached), pools_.device());
   if (draft_model_) draft_model_->prepare(step.scheduled, tensors, states.rows(0, cached));
   return states;
@@ -203,6 +224,7 @@ void StepStages::run_heads(const Tensor& hidden, ModelStep& step) {
     wanted.push_back({&row, count});
   }
   if (wanted.empty()) return;
+  const AdapterSet::Scope scope(adapters(), step.batch.decoder_adapters.chosen(indices));
   const Tensor outputs = host_floats(ctx_, model_->run_output_head(rows_of(ctx_, hidden, indices)));
   const int64_t width = outputs.dim(1);
   int64_t at = 0;
@@ -272,6 +294,7 @@ void StepStages::add_prompt_logprobs(const Tensor& hidden, ModelStep& step) {
     if (wanted.count <= 0) continue;
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
+    const AdapterSet::Scope scope(adapters(), step.batch.decoder_adapters.chosen(indices));
     const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(ctx_, hidden, indices)));
     if (comm_.rank() != 0) continue;  // it took part in the gather
     const std::vector<int32_t>& prompt = row.seq().prompt;

@@ -107,14 +107,17 @@ class StepStages {
   KvCache& cache() { return pools_.device(); }
   SequenceTable& table() { return table_; }
   DraftModel* draft_model() { return draft_model_.get(); }  // null: there is none
+  AdapterSet* adapters();                                   // null: there are none
 
  private:
   void make_drafts(const proto::StepInput& input, ModelStep& step);
   void build_batch(ModelStep& step);
   void find_constraint(WorkerGroup& group);
+  void use_adapters(const ModelStep& step);
 
   Context& ctx_;
   Communicator& comm_;
+  std::shared_ptr<AdapterStore> adapters_;  // outlives the model
   std::unique_ptr<Model> model_;
   int block_size_;
   PositionPadding position_padding_;

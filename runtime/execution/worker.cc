@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/profile/profile.h"
+#include "models/adapters/adapter_store.h"
+#include "models/family.h"
 #include "parallel/communicators/device_communicator.h"
 #include "runtime/execution/compute_type.h"
 #include "runtime/execution/device/recording_cost.h"
@@ -76,14 +78,16 @@ class ModelWorker final : public Worker {
     Checkpoint checkpoint = Checkpoint::open(loading.model());
     if (ctx_->on_cpu())
       check_weights_fit(model_config, checkpoint, dtype, setup.size(), available_memory());
-    const Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
+    Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
+    make_adapters(model_config, build);
     model_ = load_model(model_config, checkpoint, build, progress);
+    load_adapters();
     if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
         spdlog::warn("{}", line);
     size_t draft_block = 0;
     if (const std::string& draft = config_.drafting().draft_model(); !draft.empty()) {
-      draft_model_ = load_draft_model(model_config, checkpoint, draft, build,
+      draft_model_ = load_draft_model(model_config, checkpoint, draft, build.without_adapters(),
                                       /*tokenizers=*/setup.rank() == 0);
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
@@ -96,6 +100,7 @@ class ModelWorker final : public Worker {
     out.set_num_host_blocks(cache.num_host_blocks);
     if (!ctx_->on_cpu()) out.set_beam_vocabulary(model_config.vocab_size);
     out.set_max_drafts(max_drafts());
+    if (adapters_ && setup.rank() == 0) tell_modules(out);
     return out;
   }
 
@@ -104,7 +109,7 @@ class ModelWorker final : public Worker {
     const int vocabulary = model_->config().vocab_size;
     runner_ = make_model_runner(
         {*ctx_, *comm_, std::move(model_), std::exchange(draft_model_, std::nullopt),
-         ConstraintStore::of(config_.loading().model(), vocabulary)},
+         ConstraintStore::of(config_.loading().model(), vocabulary), adapters_},
         {.block_size = config_.cache().block_size(),
          .num_device_blocks = start.num_device_blocks(),
          .num_host_blocks = start.num_host_blocks(),
@@ -148,6 +153,33 @@ class ModelWorker final : public Worker {
   }
 
  private:
+  // The model's layers can be changed if requests may ask for it.
+  void make_adapters(const ModelConfig& model, Build& build) {
+    const proto::AdapterConfig& adapters = config_.adapters();
+    if (adapters.modules().empty() && !adapters.allow_runtime_lora_updating()) return;
+    if (!ctx_->on_cpu())
+      throw not_supported("--lora-modules",
+                          "adapters are computed on CPUs only; serve with --device cpu, or merge "
+                          "the adapter into the model");
+    adapters_ = std::make_shared<AdapterStore>(
+        find_family(model).base,
+        AdapterStore::Limits{adapters.max_loras(), adapters.max_lora_rank()});
+    build.adapters = &adapters_->set();
+  }
+  void load_adapters() {
+    uint64_t id = 0;
+    for (const proto::AdapterModule& module : config_.adapters().modules())
+      adapters_->load({++id, module.name(), module.path()}, /*stays=*/true);
+  }
+  void tell_modules(proto::WorkerLoaded& out) const {
+    for (const AdaptableModule& module : adapters_->set().modules()) {
+      proto::AdaptableModule& said = *out.add_adaptable_modules();
+      said.set_name(module.name);
+      said.set_rows(module.rows);
+      said.set_columns(module.columns);
+      said.set_table(module.table);
+    }
+  }
   // Drafts are verified on CPUs only.
   int max_drafts() const {
     return ctx_->on_cpu() ? config_.drafting().num_speculative_tokens() : 0;
@@ -203,6 +235,7 @@ class ModelWorker final : public Worker {
   Mutex mutex_;
   std::shared_ptr<Communicator> comm_;
   bool aborted_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<AdapterStore> adapters_;  // outlives the model
   std::unique_ptr<Model> model_;
   std::optional<LoadedDraftModel> draft_model_;
   std::unique_ptr<ModelRunner> runner_;

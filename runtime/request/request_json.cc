@@ -78,7 +78,7 @@ JsonRequest request_from_json(const json& line, const json& defaults, ReadFile r
   for (const auto& [key, value] : line.items()) {
     if (key == "id") {
       request.id = value;
-    } else if (key == "prompt") {
+    } else if (key == "prompt" || key == "lora") {
       continue;
     } else if (key == "params") {
       if (!value.is_object() && !value.is_null())
@@ -90,12 +90,15 @@ JsonRequest request_from_json(const json& line, const json& defaults, ReadFile r
       if (!value.is_null())
         request.priority = static_cast<int32_t>(read_int(value, key, kLeast, kMost));
     } else {
-      throw invalid_request(key, "unknown field; a request has id, prompt, params and priority");
+      throw invalid_request(key,
+                            "unknown field; a request has id, prompt, params, lora and priority");
     }
   }
   if (!line.contains("prompt")) throw invalid_request("prompt", "is missing");
   request.prompt = read_prompt(line["prompt"], read_file);
   request.options = read_options(params);
+  if (const auto lora = line.find("lora"); lora != line.end() && !lora->is_null())
+    request.options.set_lora(read_string(*lora, "lora"));
   return request;
 }
 

@@ -24,10 +24,10 @@ struct JsonRequest {
   std::optional<proto::SpeechParams> speech = {};
 };
 
-// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/protocol/prompt_reader.h's,
-// params runtime/protocol/options_reader.h's; `defaults` are params under those of the line.
-// Throws InputError naming the field.
-// read_file: for the paths of files in prompts; without it there are none.
+// {"id": any, "prompt": P, "params": {…}, "lora": name, "priority": 0}. P is
+// runtime/protocol/prompt_reader.h's, params runtime/protocol/options_reader.h's; `defaults` are
+// params under those of the line. Throws InputError naming the field. read_file: for the paths of
+// files in prompts; without it there are none.
 JsonRequest request_from_json(const nlohmann::json& line,
                               const nlohmann::json& defaults = nlohmann::json::object(),
                               ReadFile read_file = nullptr);

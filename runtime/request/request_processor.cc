@@ -10,6 +10,7 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
+#include "runtime/request/adapter_names.h"
 #include "runtime/request/bad_words.h"
 #include "runtime/request/constraint_store.h"
 #include "runtime/request/heads/task_rules.h"
@@ -80,6 +81,7 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
       own_languages_(OwnLanguages::of(config_, tokenizer_->languages())),
       resolver_(config_, config_.vocab_size),
       constraints_(ConstraintStore::of(model, config_.vocab_size)),
+      adapters_(std::make_shared<AdapterNames>(proto::AdapterConfig(), std::string())),
       next_seed_(seed.value_or(random_seed())) {
   if (!SpeechSettings::has_speech(config_)) return;
   const auto voice = std::make_shared<const VoiceSource>(vad_model);
@@ -95,12 +97,15 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
 RequestProcessor::RequestProcessor(const proto::EngineConfig& config)
     : RequestProcessor(config.loading().model(),
                        config.has_seed() ? std::optional(config.seed()) : std::nullopt,
-                       config.vad_model()) {}
+                       config.vad_model()) {
+  adapters_ = std::make_shared<AdapterNames>(config.adapters(), find_family(config_).base);
+}
 
 PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& given) {
   check_prompt(prompt);
   check_options(given);
+  if (given.has_lora()) adapters_->find(given.lora());
   check_task(prompt, config_);
   if (given.has_constraint() && given.has_split() && given.split() != "none")
     throw invalid_request("split", "cannot be combined with " + given.constraint().field() +
@@ -140,6 +145,7 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
 PreparedRequest RequestProcessor::prepare(const MediaSource& sound, const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_options(options);
+  if (options.has_lora()) adapters_->find(options.lora());
   check_speech_params(prompt.encoder().sound().params());
   const std::string& field = field_of_sound(prompt);
   AudioFile file = AudioFile::open(sound, field, speech(field).mel.sampling_rate);
@@ -196,6 +202,16 @@ PreparedRequest RequestProcessor::prepare_sound(AudioFile& file, const proto::Pr
 
 PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,
                                                    const proto::GenerationOptions& options) {
+  if (!options.has_lora()) return resolve(prompt, options);
+  proto::GenerationOptions others = options;
+  others.clear_lora();
+  PreparedRequest out = resolve(prompt, others);
+  *out.params.mutable_adapter() = adapters_->find(options.lora());
+  return out;
+}
+
+PreparedRequest RequestProcessor::resolve(const proto::Prompt& prompt,
+                                          const proto::GenerationOptions& options) {
   PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_,
                                        images_ ? &*images_ : nullptr);
   if (prepared.pooling)

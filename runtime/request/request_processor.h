@@ -22,6 +22,7 @@
 
 namespace tandem {
 
+class AdapterNames;     // runtime/request/adapter_names.h
 class ConstraintStore;  // runtime/request/constraint_store.h
 
 struct PreparedRequest {
@@ -40,7 +41,7 @@ class RequestProcessor {
   // VoiceSource's. Throws InputError naming the file.
   RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed,
                    const std::string& vad_model = "");
-  // The config's.
+  // The config's model, seed, network and adapters.
   explicit RequestProcessor(const proto::EngineConfig& config);
 
   // Validates, tokenizes, truncates, resolves. Decodes sound, which takes seconds for an hour of
@@ -57,6 +58,7 @@ class RequestProcessor {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }
+  AdapterNames& adapters() const { return *adapters_; }
   bool reads_images() const { return images_.has_value(); }
   // Null: the model hears nothing, or its files do not say how.
   const SpeechSettings* speech_settings() const { return speech_.get(); }
@@ -65,6 +67,7 @@ class RequestProcessor {
   // Languages are ids by then.
   PreparedRequest prepare_resolved(const proto::Prompt& prompt,
                                    const proto::GenerationOptions& options);
+  PreparedRequest resolve(const proto::Prompt& prompt, const proto::GenerationOptions& options);
   PreparedRequest prepare_sound(AudioFile& file, const proto::Prompt& prompt,
                                 const proto::GenerationOptions& options);
   const SpeechSettings& speech(const std::string& field) const;
@@ -78,6 +81,7 @@ class RequestProcessor {
   OwnLanguages own_languages_;
   ParamsResolver resolver_;
   std::shared_ptr<ConstraintStore> constraints_;
+  std::shared_ptr<AdapterNames> adapters_;
   std::atomic<uint64_t> next_seed_;
 };
 

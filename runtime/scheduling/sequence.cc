@@ -24,6 +24,7 @@ std::vector<int32_t> key_of(const proto::EncoderFrames& frames) {
 
 // Of the numbers below 0 salts have [-256, -1], and frames begin with the lowest.
 int32_t global_key(int32_t position) { return -257 - position; }
+constexpr int32_t kAdapterKey = std::numeric_limits<int32_t>::min() + 1;  // its number follows
 int32_t salt_key(char c) { return -1 - static_cast<unsigned char>(c); }
 
 }  // namespace
@@ -113,9 +114,15 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
   TANDEM_CHECK(encoder_seq_ != nullptr);
   if (const proto::EncoderFrames* frames = encoder_seq_->frames())
     source_ = key_of(*frames);
-  else if (!params_.cache_salt().empty() || !encoder_seq_->global_positions().empty())
+  else if (!params_.cache_salt().empty() || params_.has_adapter() ||
+           !encoder_seq_->global_positions().empty())
     source_.assign(encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
   for (const int32_t at : encoder_seq_->global_positions()) source_.push_back(global_key(at));
+  if (params_.has_adapter()) {
+    const uint64_t id = params_.adapter().id();
+    source_.insert(source_.end(), {kAdapterKey, static_cast<int32_t>(id >> 31),
+                                   static_cast<int32_t>(id & 0x7fffffff)});
+  }
   for (const char c : params_.cache_salt()) source_.push_back(salt_key(c));
   source_hash_ = hash_tokens(0, source_key());
   for (size_t i = 1; i < seqs_.size(); ++i)

@@ -135,8 +135,8 @@ class SequenceGroup {
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
   // The key of the source in the caches. It is the encoder's tokens, or the shape and bits of its
-  // frames. Positions with global attention and the request's cache_salt follow, as numbers that
-  // are no tokens.
+  // frames. Positions with global attention, the request's adapter and its cache_salt follow, as
+  // numbers that are no tokens.
   std::span<const int32_t> source_key() const;
   uint64_t source_hash() const { return source_hash_; }  // of source_key()
   const SamplingParams& params() const { return params_; }

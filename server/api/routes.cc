@@ -367,9 +367,9 @@ std::vector<Route> status_routes() {
 const std::vector<Route>& routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> list;
-    for (const auto& some :
-         {text_routes(), huggingface_routes(), deepl_routes(), document_routes(), glossary_routes(),
-          libretranslate_routes(), scoring_routes(), sound_and_token_routes(), status_routes()})
+    for (const auto& some : {text_routes(), huggingface_routes(), deepl_routes(), document_routes(),
+                             glossary_routes(), libretranslate_routes(), scoring_routes(),
+                             sound_and_token_routes(), status_routes(), adapter_routes()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

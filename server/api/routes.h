@@ -79,6 +79,8 @@ void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// adapter_routes.cc
+std::vector<Route> adapter_routes();
 // page_routes.cc
 void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_page_file(AppContext& app, const std::shared_ptr<Exchange>& exchange);

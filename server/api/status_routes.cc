@@ -1,9 +1,11 @@
 // Routes about the server itself.
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "runtime/request/adapter_names.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/openapi.h"
@@ -45,19 +47,34 @@ Json model_object(const AppContext& app, const std::string& name) {
   return model;
 }
 
+// An adapter, as vLLM lists them.
+Json adapter_object(const AppContext& app, const proto::Adapter& adapter) {
+  Json model = model_object(app, adapter.name());
+  model["root"] = std::filesystem::path(adapter.path()).filename().string();
+  model["parent"] = app.config.model_names.front();
+  return model;
+}
+
 }  // namespace
 
 void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   Json data = Json::array();
   for (const std::string& name : app.config.model_names) data.push_back(model_object(app, name));
+  if (app.config.adapters != nullptr)
+    for (const proto::Adapter& adapter : app.config.adapters->list())
+      data.push_back(adapter_object(app, adapter));
   exchange->respond({.body = dump_ordered_line({{"object", "list"}, {"data", data}})});
 }
 
 void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const std::string name = path_of_route(exchange->request().path).substr(std::strlen(kModelsPath));
   const auto& names = app.config.model_names;
-  if (std::find(names.begin(), names.end(), name) == names.end())
-    throw unknown_model(app.config, name);
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (app.config.adapters == nullptr || !app.config.adapters->has(name))
+      throw unknown_model(app.config, name);
+    return exchange->respond(
+        {.body = dump_ordered_line(adapter_object(app, app.config.adapters->find(name)))});
+  }
   exchange->respond({.body = dump_ordered_line(model_object(app, name))});
 }
 

@@ -67,7 +67,8 @@ HttpResponse tokenized(const AppContext& app, const TokenizeRequest& request) {
 
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
-  check_model(app.config, body);
+  std::string adapter;  // has the model's tokenizer
+  check_model(app.config, body, adapter);
   TokenizeRequest request;
   request.text = take_text(body, app.config);
   request.special = take_bool(body, "add_special_tokens").value_or(true);
@@ -83,7 +84,8 @@ void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
-  check_model(app.config, body);
+  std::string adapter;  // has the model's tokenizer
+  check_model(app.config, body, adapter);
   const auto tokens = take(body, "tokens");
   const bool skip = take_bool(body, "skip_special_tokens").value_or(false);
   refuse_rest(body);

@@ -10,6 +10,10 @@
 
 #include "server/http/trace_context.h"
 
+namespace tandem {
+class AdapterNames;  // runtime/request/adapter_names.h
+}
+
 namespace tandem::server {
 
 struct ServerConfig {
@@ -19,6 +23,7 @@ struct ServerConfig {
 
   std::vector<std::string> model_names;   // the first one is the answer's; requests may name any
   std::vector<std::string> silent_names;  // requests may give these too; no answer shows them
+  AdapterNames* adapters = nullptr;       // whose names count as models' too; null: there are none
   std::vector<std::string> api_keys;      // none: everybody may
   std::string tls_certificate;            // PEM file with the chain; empty: no TLS
   std::string tls_key;

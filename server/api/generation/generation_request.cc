@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "runtime/request/adapter_names.h"
 #include "server/api/generation/chat_messages.h"
 #include "server/api/generation/foreign_fields.h"
 #include "server/api/json_body.h"
@@ -126,7 +127,7 @@ std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
 }  // namespace
 
 void take_common(nlohmann::json& body, const ServerConfig& config, GenerationRequest& r) {
-  r.model = check_model(config, body);
+  r.model = check_model(config, body, r.lora);
   take_foreign_fields(body);
   for (const char* name : kNullIsAbsent)
     if (body.contains(name) && body[name].is_null()) body.erase(name);
@@ -164,6 +165,7 @@ void set_options(nlohmann::json body, const ServerConfig& config, GenerationRequ
     throw invalid_request("n", std::to_string(all) + " sequences; at most " +
                                    std::to_string(kMaxSequences) + " fit a request");
   r.options = r.names.around([&] { return read_options(body); });
+  set_lora(r.lora, r.options);
   check_copies(r.options.ByteSizeLong(), r.prompts.size(), config, "prompt");
 }
 
@@ -206,7 +208,7 @@ InputError unknown_model(const ServerConfig& config, const std::string& name) {
           "model"};
 }
 
-std::string check_model(const ServerConfig& config, nlohmann::json& body) {
+std::string check_model(const ServerConfig& config, nlohmann::json& body, std::string& lora) {
   // huggingface_hub says "dummy" where its user gave a server's address in place of a model.
   const auto model = take_string(body, "model");
   if (!model || model->empty() || *model == "dummy") return config.model_names.front();
@@ -215,7 +217,12 @@ std::string check_model(const ServerConfig& config, nlohmann::json& body) {
   };
   if (has_name(config.model_names)) return *model;
   if (has_name(config.silent_names)) return config.model_names.front();
+  if (config.adapters != nullptr && config.adapters->has(*model)) return lora = *model;
   throw unknown_model(config, *model);
+}
+
+void set_lora(const std::string& lora, proto::GenerationOptions& options) {
+  if (!lora.empty()) options.set_lora(lora);
 }
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config) {

@@ -27,6 +27,7 @@ enum class Endpoint { kCompletions, kChat, kTranslate, kLibreTranslate };
 struct GenerationRequest {
   Endpoint endpoint = Endpoint::kCompletions;
   std::string model;
+  std::string lora;  // the adapter that `model` names; empty: none
   std::vector<proto::Prompt> prompts;
   std::vector<std::string> echoes;  // of each prompt, if the text is to begin with it
   proto::GenerationOptions options;
@@ -87,8 +88,11 @@ proto::GenerationOptions take_options(nlohmann::json& body, FieldNames& names,
 proto::GenerationOptions take_encoding_options(nlohmann::json& body, FieldNames& names);
 
 InputError unknown_model(const ServerConfig& config, const std::string& name);
-// Takes "model" out of the body: the name for the answer. Throws unknown_model().
-std::string check_model(const ServerConfig& config, nlohmann::json& body);
+// Takes "model" out of the body: the name for the answer. It may be an adapter's, which `lora` gets
+// then. Throws unknown_model().
+std::string check_model(const ServerConfig& config, nlohmann::json& body, std::string& lora);
+// The same, into the options of a request.
+void set_lora(const std::string& lora, proto::GenerationOptions& options);
 
 // The engine gets a field of the body once for each prompt. Throws InputError (field) if the copies
 // would be many times the largest body.

@@ -225,7 +225,7 @@ HuggingFaceRequest parse_huggingface(json body, HuggingFaceKind kind, const std:
   GenerationRequest& r = out.generation;
   HuggingFaceAnswer& answer = out.answer;
   r.list_field = "inputs";
-  r.model = check_model(app.config, body);
+  r.model = check_model(app.config, body, r.lora);
   const bool says_stream = body.contains("stream");
   const bool stream = take_bool(body, "stream").value_or(false);
   if (stream && (kind == kGenerate || kind == kPipeline))

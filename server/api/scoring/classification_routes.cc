@@ -191,7 +191,8 @@ void start(AppContext& app, const std::shared_ptr<Exchange>& exchange, Classific
 void post_classify(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
   ClassificationRequest r;
-  r.model = check_model(app.config, body);
+  std::string lora;
+  r.model = check_model(app.config, body, lora);
   take(body, "user");
   const auto input = take(body, "input");
   if (!input) throw invalid_request("input", "is missing");
@@ -203,13 +204,15 @@ void post_classify(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   FieldNames names;
   r.options = take_encoding_options(body, names);
   refuse_rest(body);
+  set_lora(lora, r.options);
   start(app, exchange, std::move(r), urgency, std::move(names));
 }
 
 void post_predict(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
   ClassificationRequest r;
-  r.model = check_model(app.config, body);
+  std::string lora;
+  r.model = check_model(app.config, body, lora);
   r.field = "inputs";
   r.ranked_lists = true;
   const auto inputs = take(body, "inputs");
@@ -222,6 +225,7 @@ void post_predict(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (take_bool(body, "truncate").value_or(false)) r.options.set_truncate_prompt_tokens(-1);
   const Urgency urgency = take_urgency(body, app.config);
   refuse_rest(body);
+  set_lora(lora, r.options);
   FieldNames names;
   names.add("truncate_prompt_tokens", "truncate");
   start(app, exchange, std::move(r), urgency, std::move(names));

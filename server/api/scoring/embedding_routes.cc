@@ -19,7 +19,7 @@ namespace tandem::server {
 namespace {
 
 struct EmbeddingRequest {
-  std::string model;
+  std::string model, lora;
   std::vector<nlohmann::json> inputs;  // each a text, or token ids
   bool is_list = false;                // of inputs; otherwise there is one
   bool base64 = false;
@@ -140,7 +140,7 @@ EmbeddingRequest take_embedding_request(nlohmann::json& body, const AppContext& 
   EmbeddingRequest r;
   r.name = style.input;
   r.bare = style.bare;
-  r.model = check_model(app.config, body);
+  r.model = check_model(app.config, body, r.lora);
   take(body, "user");
   auto input = take(body, style.input);
   if (!input) throw invalid_request(style.input, "is missing");
@@ -170,7 +170,8 @@ void embed(AppContext& app, const std::shared_ptr<Exchange>& exchange, nlohmann:
     const auto kind = take(body, "pooling").value_or("mean");
     const proto::Pooling pooling = read_pooling(kind, take_bool(body, "normalize").value_or(true));
     FieldNames spellings;
-    const proto::GenerationOptions options = take_encoding_options(body, spellings);
+    proto::GenerationOptions options = take_encoding_options(body, spellings);
+    set_lora(r.lora, options);
     style.names.add(spellings);
     refuse_rest(body);
     requests.resize(r.inputs.size());

@@ -208,7 +208,8 @@ void take_bare_fields(nlohmann::json& body, FieldNames& names) {
 
 void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
-  const std::string model = check_model(app.config, body);
+  std::string lora;
+  const std::string model = check_model(app.config, body, lora);
   flatten_documents(body);
   RerankJob::Options options;
   options.bare = body.contains("texts");
@@ -224,6 +225,7 @@ void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (options.bare) take_bare_fields(body, names);
   Encoding encoding = names.around([&] { return take_encoding(body, app.config); });
   encoding.names.add(names);
+  set_lora(lora, encoding.options);
   auto requests = requests_of(pairs, encoding);
   std::make_shared<RerankJob>(app, exchange, model, std::move(pairs), std::move(encoding.names),
                               options)
@@ -237,9 +239,11 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
       throw invalid_request(name,
                             "is not a field of scores of pairs; how likely targets are is what "
                             "/v1/target_scores tells");
-  const std::string model = check_model(app.config, body);
+  std::string lora;
+  const std::string model = check_model(app.config, body, lora);
   TextPairs pairs = take_sides(body, app.config);
   Encoding encoding = take_encoding(body, app.config);
+  set_lora(lora, encoding.options);
   auto requests = requests_of(pairs, encoding);
   std::make_shared<ScoreJob>(app, exchange, model, std::move(pairs), std::move(encoding.names))
       ->start(std::move(requests));

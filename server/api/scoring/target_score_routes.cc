@@ -96,13 +96,15 @@ class TargetScoreJob final : public EngineJob {
 
 void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
-  const std::string model = check_model(app.config, body);
+  std::string lora;
+  const std::string model = check_model(app.config, body, lora);
   TextPairs pairs = take_text_pairs(body, "prompt", "target", app.config);
   const bool append_eos = take_bool(body, "append_eos").value_or(true);
   const Urgency urgency = take_urgency(body, app.config);
   FieldNames names;
-  const proto::GenerationOptions options =
+  proto::GenerationOptions options =
       take_options(body, names, {"src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
+  set_lora(lora, options);
   refuse_rest(body);
   if (pairs.first.size() == 1)
     check_copies(pairs.first.front().size(), pairs.size(), app.config, "prompt");

@@ -214,7 +214,8 @@ SpeechRequest parse_speech(SoundForm form, SpeechTask task, const AppContext& ap
   json& fields = form.fields;
   SpeechRequest r;
   r.file = std::move(form.file);
-  check_model(app.config, fields);
+  std::string lora;
+  check_model(app.config, fields, lora);
   const Urgency urgency = take_urgency(fields, app.config);
   r.priority = urgency.priority;
   r.timeout = urgency.timeout;
@@ -225,6 +226,7 @@ SpeechRequest parse_speech(SoundForm form, SpeechTask task, const AppContext& ap
   set_task(fields, task, app, r);
   set_times(fields, r);
   read_params(std::move(fields), r);
+  set_lora(lora, r.options);
   return r;
 }
 

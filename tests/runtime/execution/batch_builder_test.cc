@@ -250,6 +250,33 @@ TEST(BatchBuilder, EncoderAlone) {
               ElementsAre(12, 13, 14, 15, 16, 17, 18, 19));
 }
 
+// Rows of the encoder, those of pooled inputs behind the others, and of the decoder.
+TEST(BatchBuilder, AdaptersOfRows) {
+  SequenceTable table({.block_size = 4, .num_device_blocks = 20});
+  proto::StepInput step;
+  *step.add_groups() = make_group(1, 2, {3}, {{1, 2, 2, {0}}}, true);
+  *step.add_groups() = make_group(2, 3, {4}, {{2, 3, 3, {5}}}, true);
+  step.mutable_groups(1)->mutable_sampling_params()->mutable_adapter()->set_id(7);
+  std::vector<WorkerGroup*> scheduled = table.apply(step);
+  WorkerGroup pooled;
+  pooled.params.mutable_pooling()->set_kind(proto::Pooling::MEAN);
+  pooled.params.mutable_adapter()->set_id(8);
+  pooled.encoder.tokens = {5, 6};
+  pooled.encoder.length = 2;
+  pooled.compute_encoder = true;
+  scheduled.insert(scheduled.begin(), &pooled);
+  const Batch batch = build_batch(scheduled, 4);
+  const auto of_rows = [](const AdapterRows& rows) {
+    std::vector<uint64_t> out;
+    for (int64_t i = 0; i < rows.size(); ++i) out.push_back(rows.of_row(i));
+    return out;
+  };
+  EXPECT_THAT(of_rows(batch.encoder_adapters), ElementsAre(0, 0, 7, 7, 7, 8, 8));
+  EXPECT_THAT(of_rows(batch.decoder_adapters), ElementsAre(0, 0, 7, 7, 7));
+  scheduled = {scheduled[1]};
+  EXPECT_EQ(build_batch(scheduled, 4).decoder_adapters.size(), 0);  // nobody has one
+}
+
 TEST(BatchBuilder, NothingScheduled) {
   const Batch batch = build_batch({}, 16);
   EXPECT_FALSE(batch.input.has_encoder_work());

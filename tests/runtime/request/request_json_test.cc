@@ -16,6 +16,20 @@ TEST(RequestJson, Priority) {
   EXPECT_EQ(parse(R"({"prompt": "x", "priority": 2147483647})").priority, 2147483647);
 }
 
+TEST(RequestJson, Lora) {
+  const auto lora_of = [](const nlohmann::json& lora) {
+    return request_from_json({{"prompt", "x"}, {"lora", lora}}).options;
+  };
+  EXPECT_EQ(lora_of("news").lora(), "news");
+  EXPECT_FALSE(lora_of(nullptr).has_lora());
+  try {
+    lora_of(5);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.param(), "lora");
+  }
+}
+
 TEST(RequestJson, PrioritiesThatAreNone) {
   for (const char* value : {"2147483648", "-2147483649", "18446744073709551615", "1.5", "1e30",
                             "\"1\"", "true", "[1]"}) {

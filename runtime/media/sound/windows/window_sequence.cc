@@ -11,6 +11,12 @@
 namespace tandem {
 namespace {
 
+// A request of the engine's own computes the same as the client's.
+void share_caches(const proto::GenerationOptions& client, proto::GenerationOptions& own) {
+  if (client.has_cache_salt()) own.set_cache_salt(client.cache_salt());
+  if (client.has_lora()) own.set_lora(client.lora());
+}
+
 using Ids = std::vector<int32_t>;
 using Options = proto::GenerationOptions;
 
@@ -104,7 +110,7 @@ PartRequest WindowSequence::probe(const Ids& ids, Ids allowed) const {
   out.options.set_num_beams(1);
   out.options.set_do_sample(false);
   out.options.mutable_allowed_token_ids()->mutable_ids()->Assign(allowed.begin(), allowed.end());
-  if (task_->options.has_cache_salt()) out.options.set_cache_salt(task_->options.cache_salt());
+  share_caches(task_->options, out.options);
   return out;
 }
 
@@ -256,7 +262,7 @@ PartRequest WindowSequence::alignment() const {
   }
   wanted.set_first_token(static_cast<int32_t>(ids_.size()));
   wanted.set_positions(static_cast<int32_t>(positions_with_sound()));
-  if (task_->options.has_cache_salt()) out.options.set_cache_salt(task_->options.cache_salt());
+  share_caches(task_->options, out.options);
   return out;
 }
 

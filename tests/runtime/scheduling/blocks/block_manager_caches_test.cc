@@ -95,6 +95,24 @@ TEST_F(Caches, SaltsKeepRequestsApart) {
   EXPECT_THAT(start.computed_tokens, ElementsAre(2));
 }
 
+TEST_F(Caches, AdaptersKeepRequestsApart) {
+  const auto adapted = [](const char* id, int64_t seq_id, uint64_t adapter) {
+    return make_group({.request_id = id,
+                       .seq_ids = {seq_id},
+                       .encoder_len = 3,
+                       .prompt_len = 3,
+                       .adapter = adapter});
+  };
+  const auto plain = adapted("a", 1, 0), x = adapted("b", 2, 1), y = adapted("c", 3, 2),
+             again = adapted("d", 4, 1);
+  for (const auto* g : {&plain, &x, &y}) {
+    const BlockManager::Start start = compute(**g);
+    EXPECT_FALSE(start.encoder_found);
+    EXPECT_THAT(start.computed_tokens, ElementsAre(0));
+  }
+  EXPECT_TRUE(blocks_.finds_encoder(*again));
+}
+
 TEST_F(Caches, PrefixesEndBeforeTheLastToken) {
   const auto a = group("a", 1);
   EXPECT_THAT(compute(*a).computed_tokens, ElementsAre(0));

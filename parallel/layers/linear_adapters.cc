@@ -1,0 +1,206 @@
+#include "parallel/layers/linear_adapters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kColumnsAtOnce = 64;  // of the base's weight, when its rows are measured
+
+PackedWeight packed(Context& ctx, std::span<const Tensor> stacked) {
+  std::vector<MatrixView> parts;
+  for (const Tensor& t : stacked)
+    parts.push_back({t.raw(), DType::kF32, t.dim(0), t.dim(1), t.dim(1)});
+  return PackedWeight(ctx, parts, DType::kF32);
+}
+
+void scale_all(const Tensor& t, float factor) {
+  for (int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] *= factor;
+}
+
+// Row i of the matrix that is ones on the diagonal, from row `first` on.
+Tensor identity_rows(int64_t first, int64_t count, int64_t columns) {
+  Tensor out = Tensor::zeros({count, columns}, DType::kF32);
+  for (int64_t i = 0; i < count; ++i) out.row<float>(i)[first + i] = 1.0f;
+  return out;
+}
+
+}  // namespace
+
+LinearAdapters::LinearAdapters(const Build& b, std::vector<AdaptedPart> parts, Base base)
+    : build_(b), parts_(std::move(parts)), base_(std::move(base)) {
+  TANDEM_CHECK(b.ctx.on_cpu(), "adapters are for CPUs");
+}
+
+std::vector<AdaptableModule> LinearAdapters::modules() const {
+  std::vector<AdaptableModule> out;
+  for (const AdaptedPart& part : parts_) out.push_back({part.module, part.out, part.in});
+  return out;
+}
+
+int64_t LinearAdapters::first_column(size_t part) const {
+  int64_t first = 0;
+  for (size_t i = 0; i < part; ++i) first += parts_[i].rows.size();
+  return first;
+}
+
+void LinearAdapters::load(uint64_t adapter, AdapterChanges& changes) {
+  Loaded made;
+  std::vector<Tensor> downs;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const ModuleChange* change = changes.find(parts_[i].module);
+    if (change == nullptr) continue;
+    Delta delta = change->weight ? replaced(parts_[i], first_column(i), *change)
+                                 : low_rank(parts_[i], first_column(i), *change, downs);
+    delta.part = i;
+    made.parts.push_back(std::move(delta));
+  }
+  if (made.parts.empty()) return;
+  if (!downs.empty() && downs[0].dim(1) > 0) made.down = packed(build_.ctx, downs);
+  loaded_[adapter] = std::move(made);
+}
+
+LinearAdapters::Delta LinearAdapters::low_rank(const AdaptedPart& part, int64_t first,
+                                               const ModuleChange& change,
+                                               std::vector<Tensor>& downs) const {
+  const int64_t rank = change.a->shape[0];
+  Delta out;
+  out.rank = rank;
+  for (const Tensor& before : downs) out.hidden += before.dim(0);
+  const Tensor down = matrix_part(*change.a, {0, rank}, part.columns);
+  const Tensor up = matrix_part(*change.b, part.rows, {0, rank});
+  scale_all(up, change.scaling * base_.scale);
+  if (change.b_bias && adds_bias()) {
+    out.up_bias = vector_part(*change.b_bias, part.rows);
+    scale_all(out.up_bias, change.scaling * base_.scale);
+  }
+  if (change.magnitude) {
+    out.gain = gains(part, first, *change.magnitude, down, up);
+    for (int64_t n = 0; n < up.dim(0); ++n)
+      for (int64_t j = 0; j < rank; ++j) up.row<float>(n)[j] *= 1.0f + out.gain.data<float>()[n];
+  }
+  downs.push_back(down);
+  if (up.dim(0) > 0) out.up = packed(build_.ctx, {&up, 1});
+  return out;
+}
+
+// W' = m W1 / |W1| by rows, with W1 = W + scaling B A. W as it is served: what the base makes of
+// unit vectors. Of W' x = (1 + gain) W1 x that is the gain.
+Tensor LinearAdapters::gains(const AdaptedPart& part, int64_t first, const HostTensor& magnitude,
+                             const Tensor& down, const Tensor& up) const {
+  Context& ctx = build_.ctx;
+  const int64_t rows = part.rows.size(), columns = part.columns.size(), rank = down.dim(0);
+  const Tensor squares = Tensor::zeros({1, rows}, DType::kF32);
+  std::vector<double> sums(static_cast<size_t>(rows));
+  for (int64_t begin = 0; begin < columns && rows > 0; begin += kColumnsAtOnce) {
+    const int64_t count = std::min(kColumnsAtOnce, columns - begin);
+    const Tensor weight({count, base_.weight.out_features()}, DType::kF32);
+    ops::linear(
+        ctx, {&base_.weight, identity_rows(begin, count, columns), {}, Activation::kNone, weight});
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t n = 0; n < rows; ++n) {
+        float w = weight.row<float>(k)[first + n];
+        for (int64_t j = 0; j < rank; ++j) w += up.row<float>(n)[j] * down.row<float>(j)[begin + k];
+        sums[static_cast<size_t>(n)] += static_cast<double>(w) * w;
+      }
+  }
+  for (int64_t n = 0; n < rows; ++n)
+    squares.data<float>()[n] = static_cast<float>(sums[static_cast<size_t>(n)]);
+  if (base_.sums_over_ranks && build_.comm.size() > 1) build_.comm.all_reduce(squares);
+  const Tensor out = vector_part(magnitude, part.rows);
+  for (int64_t n = 0; n < rows; ++n)
+    out.data<float>()[n] =
+        out.data<float>()[n] * base_.scale / std::sqrt(squares.data<float>()[n]) - 1.0f;
+  return out;
+}
+
+LinearAdapters::Delta LinearAdapters::replaced(const AdaptedPart& part, int64_t first,
+                                               const ModuleChange& change) const {
+  Delta out;
+  if (part.rows.size() == 0 || part.columns.size() == 0) return out;
+  const Tensor weight = matrix_part(*change.weight, part.rows, part.columns);
+  scale_all(weight, base_.scale);
+  const MatrixView view{weight.raw(), DType::kF32, weight.dim(0), weight.dim(1), weight.dim(1)};
+  out.whole = PackedWeight(build_.ctx, {&view, 1}, base_.weight.dtype());
+  if (!adds_bias()) return out;
+  if (change.bias)
+    out.whole_bias = vector_part(*change.bias, part.rows);
+  else if (!base_.bias.empty())
+    out.whole_bias = base_.bias.rows(first, first + part.rows.size());
+  return out;
+}
+
+bool LinearAdapters::changes() const {
+  if (build_.adapters->rows().empty()) return false;
+  const auto& groups = build_.adapters->rows().groups();
+  return std::ranges::any_of(groups, [&](const auto& g) { return loaded_.contains(g.adapter); });
+}
+
+void LinearAdapters::apply(const Tensor& x, const Tensor& y) const {
+  const AdapterRows& rows = build_.adapters->rows();
+  if (rows.empty() || x.dim(1) == 0) return;
+  TANDEM_CHECK_EQ(x.dim(0), rows.size());
+  for (const AdapterRows::Group& group : rows.groups()) {
+    const auto it = loaded_.find(group.adapter);
+    if (it == loaded_.end()) continue;
+    const Tensor theirs = rows_of_group(build_.ctx, x, group);
+    Tensor hidden;
+    if (const PackedWeight& down = it->second.down; down.out_features() > 0) {
+      hidden = build_.ctx.make({theirs.dim(0), down.out_features()}, DType::kF32);
+      ops::linear(build_.ctx, {&down, theirs, {}, Activation::kNone, hidden});
+    }
+    for (const Delta& delta : it->second.parts) {
+      const int64_t first = first_column(delta.part);
+      const Tensor out = y.columns(first, first + parts_[delta.part].rows.size());
+      if (out.dim(1) == 0) continue;
+      if (delta.whole.out_features() > 0)
+        replace(delta, theirs, out, group);
+      else
+        add(delta, hidden.columns(delta.hidden, delta.hidden + delta.rank), out, group);
+    }
+  }
+}
+
+void LinearAdapters::add(const Delta& delta, const Tensor& hidden, const Tensor& y,
+                         const AdapterRows::Group& group) const {
+  const int64_t columns = y.dim(1);
+  const Tensor sum = build_.ctx.make({hidden.dim(0), columns}, DType::kF32);
+  ops::linear(build_.ctx, {&delta.up, hidden, delta.up_bias, Activation::kNone, sum});
+  const float* gain = delta.gain.empty() ? nullptr : delta.gain.data<float>();
+  const float* bias = base_.bias.empty() || gain == nullptr
+                          ? nullptr
+                          : base_.bias.data<float>() + first_column(delta.part);
+  for_rows_of(build_.ctx, group, [&](int64_t i, int32_t row) {
+    float* out = y.row<float>(row);
+    const float* more = sum.row<float>(i);
+    if (gain != nullptr)
+      for (int64_t n = 0; n < columns; ++n)
+        out[n] += gain[n] * (out[n] - (bias == nullptr ? 0.0f : bias[n]));
+    for (int64_t n = 0; n < columns; ++n) out[n] += more[n];
+  });
+}
+
+void LinearAdapters::replace(const Delta& delta, const Tensor& x, const Tensor& y,
+                             const AdapterRows::Group& group) const {
+  const Tensor made = build_.ctx.make({x.dim(0), y.dim(1)}, DType::kF32);
+  ops::linear(build_.ctx, {&delta.whole, x, delta.whole_bias, Activation::kNone, made});
+  for_rows_of(build_.ctx, group, [&](int64_t i, int32_t row) {
+    std::memcpy(y.row<float>(row), made.row<float>(i),
+                static_cast<size_t>(y.dim(1)) * sizeof(float));
+  });
+}
+
+std::shared_ptr<LinearAdapters> adapt_linear(const Build& b, std::vector<AdaptedPart> parts,
+                                             const LinearAdapters::Base& base) {
+  if (b.adapters == nullptr) return nullptr;
+  auto site = std::make_shared<LinearAdapters>(b, std::move(parts), base);
+  b.adapters->add(site);
+  return site;
+}
+
+}  // namespace tandem
