@@ -18,6 +18,7 @@ namespace tandem {
   FAMILY(blenderbot_small)       \
   FAMILY(blip)                   \
   FAMILY(encoder_decoder)        \
+  FAMILY(florence2)              \
   FAMILY(fsmt)                   \
   FAMILY(led)                    \
   FAMILY(longt5)                 \
@@ -32,11 +33,15 @@ namespace tandem {
   FAMILY(pegasus_x)              \
   FAMILY(pix2struct)             \
   FAMILY(plbart)                 \
+  FAMILY(prophetnet)             \
+  FAMILY(seamless_m4t)           \
+  FAMILY(seamless_m4t_v2)        \
   FAMILY(switch_transformers)    \
   FAMILY(t5)                     \
   FAMILY(t5gemma)                \
   FAMILY(t5gemma2)               \
   FAMILY(tokenizer_classes)      \
+  FAMILY(udop)                   \
   FAMILY(umt5)                   \
   FAMILY(vision_encoder_decoder) \
   FAMILY(whisper)
