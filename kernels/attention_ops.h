@@ -164,6 +164,61 @@ struct PictureAttentionArgs {
 };
 void picture_attention(Context& ctx, const PictureAttentionArgs& args);
 
+// AttentionType ENCODER among tokens that have boxes on a page (UDOP, Tang et al. 2022): added to a
+// scaled score are `bias`, by the numbers of query and key, and two biases by boxes. `across` goes
+// by (middle_j - middle_i) * 100, cut towards 0, where the middle of a box is (left + right) / 2;
+// `down` by (top + bottom) / 2. Middles and their difference are computed in double, the product in
+// float.
+struct BoxAttentionArgs {
+  Tensor q, k, v;  // [T, num_heads * head_dim]
+  Tensor indptr;   // [S + 1] i32; a device reads it itself
+  int num_heads;
+  int head_dim;
+  float scale;
+  Tensor boxes;  // [T, 4] f32, rows adjacent: left, top, right, bottom
+  PositionBias bias, across, down;
+  Tensor out;  // as q
+};
+void box_attention(Context& ctx, const BoxAttentionArgs& args);
+
+// Causal attention over pages whose biases each query has of its own, by buckets of distances (the
+// streams of ProphetNet, Qi et al. 2020). A query at position p sees the keys [0, max(p - behind,
+// 0)], and its own key if there is one. Added to the scaled score of a key at position j, of the
+// query in row t and head h:
+//   biases[t][h * buckets + bucket_of[clamp(p + ahead - j, 0, D - 1)]]
+// For the own key the distance is 0. The pages hold this step's keys already. Heads of keys are
+// those of queries.
+struct BucketAttentionArgs {
+  Tensor q;  // [T, num_heads * head_dim]
+  KvPages pages;
+  // As of PagedAttentionArgs: what the CPU reads.
+  Tensor qo_indptr, kv_indptr, kv_page_indices, kv_last_page_len;
+  int num_heads;
+  int head_dim;
+  float scale;
+  Tensor biases;     // [T, num_heads * buckets]
+  int buckets;       // at least 1
+  Tensor bucket_of;  // [D] i32, each in [0, buckets)
+  Tensor out;        // [T, num_heads * head_dim]
+  int32_t ahead = 0, behind = 0;   // not negative
+  Tensor own_k = {}, own_v = {};  // [T, num_heads * head_dim], or empty
+  const DeviceAttentionPlan* plan = nullptr;
+};
+void bucket_attention(Context& ctx, const BucketAttentionArgs& args);
+
+// Attention among the features of a picture instead of its tokens (DaViT, Ding et al. 2022). In each
+// picture of `points` rows and each group of `width` features:
+//   out[t][c] = sum over c' of softmax_c'(scale * sum over t' of q[t'][c] k[t'][c']) v[t][c']
+struct ChannelAttentionArgs {
+  Tensor q, k, v;  // [pictures * points, groups * width]
+  int64_t points;
+  int width;  // at most kMostWidth
+  float scale;
+  Tensor out;  // as q
+  static constexpr int kMostWidth = 512;
+};
+void channel_attention(Context& ctx, const ChannelAttentionArgs& args);
+
 // AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages. The pages hold this
 // step's keys and values already, or get them by `write`. In a sequence with q queries and n keys,
 // query i has position n - q + i; a causal one sees keys [0, n - q + i]. Here n = block_size *

@@ -22,6 +22,7 @@
   OP(sum_ranges, SumRangesArgs, rows)                                                            \
   OP(soft_cap, SoftCapArgs, rows)                                                                \
   OP(conv_windows, ConvWindowsArgs, convolution)                                                 \
+  OP(picture_conv, PictureConvArgs, convolution)                                                 \
   OP(sequence_norm, SequenceNormArgs, convolution)                                               \
   OP(depthwise_conv, DepthwiseConvArgs, convolution)                                             \
   OP(feature_norm, FeatureNormArgs, convolution)                                                 \
@@ -34,6 +35,9 @@
   OP(ragged_attention, RaggedAttentionArgs, attention)                                           \
   OP(picture_attention, PictureAttentionArgs, attention)                                         \
   OP(relative_attention, RelativeAttentionArgs, attention)                                       \
+  OP(channel_attention, ChannelAttentionArgs, attention)                                         \
+  OP(box_attention, BoxAttentionArgs, attention)                                                 \
+  OP(bucket_attention, BucketAttentionArgs, attention)                                           \
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
   OP(merge_attention, MergeAttentionArgs, attention)                                             \
   OP(attention_weights, AttentionWeightsArgs, attention)                                         \

@@ -209,6 +209,18 @@ struct ConvWindowsArgs {
 };
 void conv_windows(Context& ctx, const ConvWindowsArgs& args);
 
+// A convolution of each feature by itself over pictures, whose rows are points, row by row. It keeps
+// the size: windows reach (size - 1) / 2 points over the edges, where there are zeros.
+struct PictureConvArgs {
+  Tensor x;           // [pictures * height * width, d]
+  int height, width;  // of a picture, in points
+  int size;           // of a window's side, odd
+  Tensor weight;      // [size * size, d] f32, rows adjacent: a window's points, row by row
+  Tensor bias;        // [d] f32
+  Tensor out;         // as x
+};
+void picture_conv(Context& ctx, const PictureConvArgs& args);
+
 // A group norm of one group: out[t][c] = (x[t][c] - mean) / sqrt(var + eps) * weight[c] + bias[c].
 // Mean and variance are over all values of t's sequence.
 struct SequenceNormArgs {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/box_distance.h"
 #include "kernels/kv_pages.h"
 #include "kernels/reference.h"
 
@@ -166,6 +167,67 @@ void attention_weights(const ops::AttentionWeightsArgs& args) {
     for (int64_t j = 0; j < args.out.dim(1); ++j)
       args.out.row<float>(t)[j] =
           static_cast<float>(args.kv_head < 0 ? 0 : weights[static_cast<size_t>(j)] / sum);
+  }
+}
+
+void box_attention(const ops::BoxAttentionArgs& args) {
+  const int32_t* indptr = args.indptr.data<int32_t>();
+  for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s)
+    for (int64_t t = indptr[s]; t < indptr[s + 1]; ++t)
+      for (int head = 0; head < args.num_heads; ++head) {
+        const int64_t column = int64_t{head} * args.head_dim;
+        const auto at = [&](const Tensor& x) {
+          return [&](int64_t j, int d) {
+            return double{x.row<float>(indptr[s] + j)[column + d]};
+          };
+        };
+        const auto score = [&](int64_t j, double x) {
+          const float *from = args.boxes.row<float>(t), *to = args.boxes.row<float>(indptr[s] + j);
+          return x * double{args.scale} + bias_of(args.bias, head, t - indptr[s], j) +
+                 bias_of(args.across, head, 0, box_distance(from, to, 0)) +
+                 bias_of(args.down, head, 0, box_distance(from, to, 1));
+        };
+        attend(
+            args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
+            [](int64_t) { return true; }, at(args.k), at(args.v), score,
+            args.out.row<float>(t) + column);
+      }
+}
+
+void bucket_attention(const ops::BucketAttentionArgs& args) {
+  const KvStrides strides = kv_strides(args.pages);
+  const int32_t *qo = args.qo_indptr.data<int32_t>(), *kv = args.kv_indptr.data<int32_t>();
+  for (int64_t s = 0; s < args.kv_last_page_len.dim(0); ++s) {
+    const int32_t* pages = args.kv_page_indices.data<int32_t>() + kv[s];
+    const int64_t keys = strides.block_size * (kv[s + 1] - kv[s] - 1) +
+                         args.kv_last_page_len.data<int32_t>()[s];
+    for (int64_t t = qo[s]; t < qo[s + 1]; ++t)
+      for (int head = 0; head < args.num_heads; ++head) {
+        const int64_t column = int64_t{head} * args.head_dim, position = keys - (qo[s + 1] - t);
+        const int64_t seen = std::max<int64_t>(position - args.behind, 0) + 1;
+        // The query's own key is number `seen`.
+        const auto at = [&](const Tensor& own, int64_t offset) {
+          return [&, offset](int64_t j, int d) {
+            if (j == seen) return double{own.row<float>(t)[column + d]};
+            const int64_t place = pages[j / strides.block_size] * strides.block +
+                                  j % strides.block_size * strides.token + head * strides.head +
+                                  offset;
+            return element(args.pages.data.raw(), args.pages.data.dtype(), place + d) *
+                   page_scale(args.pages, place);
+          };
+        };
+        const auto score = [&](int64_t j, double x) {
+          const int64_t distance = j == seen ? 0 : position + args.ahead - j;
+          const int32_t bucket = args.bucket_of.data<int32_t>()[std::clamp<int64_t>(
+              distance, 0, args.bucket_of.dim(0) - 1)];
+          return x * double{args.scale} +
+                 double{args.biases.row<float>(t)[head * args.buckets + bucket]};
+        };
+        attend(
+            args.q.row<float>(t) + column, seen + (args.own_k.empty() ? 0 : 1), args.head_dim,
+            [](int64_t) { return true; }, at(args.own_k, 0), at(args.own_v, strides.kv), score,
+            args.out.row<float>(t) + column);
+      }
   }
 }
 

@@ -1,4 +1,5 @@
-// Attention within windows of pictures, step by step as HuggingFace's Swin layers do it.
+// Attention within windows of pictures, step by step as HuggingFace's Swin layers do it; among
+// their features; convolutions of each feature.
 #include <cmath>
 #include <vector>
 
@@ -82,6 +83,45 @@ void picture_attention(const ops::PictureAttentionArgs& args) {
           for (int head = 0; head < args.num_heads; ++head)
             attend_point(args, points, y * n * width + x * n, i, head);
   }
+}
+
+void channel_attention(const ops::ChannelAttentionArgs& args) {
+  const int64_t width = args.width;
+  for (int64_t first = 0; first < args.q.dim(0); first += args.points)
+    for (int64_t c = 0; c < args.q.dim(1); ++c) {
+      const int64_t group = c / width * width;
+      std::vector<double> weights;
+      double sum = 0;
+      for (int64_t other = group; other < group + width; ++other) {
+        double score = 0;
+        for (int64_t t = first; t < first + args.points; ++t)
+          score += double{args.q.row<float>(t)[c]} * double{args.k.row<float>(t)[other]};
+        weights.push_back(std::exp(score * double{args.scale}));
+        sum += weights.back();
+      }
+      for (int64_t t = first; t < first + args.points; ++t) {
+        double value = 0;
+        for (int64_t i = 0; i < width; ++i)
+          value += weights[static_cast<size_t>(i)] / sum * double{args.v.row<float>(t)[group + i]};
+        args.out.row<float>(t)[c] = static_cast<float>(value);
+      }
+    }
+}
+
+void picture_conv(const ops::PictureConvArgs& args) {
+  const int64_t points = int64_t{args.height} * args.width, reach = args.size / 2;
+  for (int64_t row = 0; row < args.x.dim(0); ++row)
+    for (int64_t c = 0; c < args.x.dim(1); ++c) {
+      const int64_t y = row % points / args.width, x = row % points % args.width;
+      double sum = double{args.bias.data<float>()[c]};
+      for (int64_t i = 0; i < int64_t{args.size} * args.size; ++i) {
+        const int64_t dy = i / args.size - reach, dx = i % args.size - reach;
+        if (y + dy < 0 || y + dy >= args.height || x + dx < 0 || x + dx >= args.width) continue;
+        sum += double{args.weight.row<float>(i)[c]} *
+               double{args.x.row<float>(row + dy * args.width + dx)[c]};
+      }
+      args.out.row<float>(row)[c] = static_cast<float>(sum);
+    }
 }
 
 }  // namespace tandem::reference

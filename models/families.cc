@@ -20,6 +20,7 @@ namespace tandem {
   FAMILY(canary)                 \
   FAMILY(cohere_asr)             \
   FAMILY(encoder_decoder)        \
+  FAMILY(florence2)              \
   FAMILY(fsmt)                   \
   FAMILY(led)                    \
   FAMILY(longt5)                 \
@@ -35,6 +36,9 @@ namespace tandem {
   FAMILY(pegasus_x)              \
   FAMILY(pix2struct)             \
   FAMILY(plbart)                 \
+  FAMILY(prophetnet)             \
+  FAMILY(seamless_m4t)           \
+  FAMILY(seamless_m4t_v2)        \
   FAMILY(speech_encoder_decoder) \
   FAMILY(speech_to_text)         \
   FAMILY(switch_transformers)    \
@@ -42,6 +46,7 @@ namespace tandem {
   FAMILY(t5gemma)                \
   FAMILY(t5gemma2)               \
   FAMILY(tokenizer_classes)      \
+  FAMILY(udop)                   \
   FAMILY(umt5)                   \
   FAMILY(vision_encoder_decoder) \
   FAMILY(whisper)

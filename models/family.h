@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,8 +21,21 @@
 
 namespace tandem {
 
-// The input of an encoder. For frames, `limits` has their width and the resulting length.
+// The input of an encoder. `limits` has the frames' width and the resulting length, also of those
+// beside ids.
 enum class EncoderInput : uint8_t { kTokenIds, kFrames };
+
+// A text beside an image, on its way to the tokenizer.
+struct ImageText {
+  std::string text;
+  bool add_special = true;  // what the tokenizer puts around texts
+};
+struct ImageTextContext {
+  const ModelConfig& config;
+  bool has_image = true;  // false: the text is alone
+  int64_t image_positions = 0;
+  std::function<std::string(int32_t id)> token_of;  // the content of a special token
+};
 
 struct ModelFamily {
   // For checkpoints whose files do not name them. -1: none.
@@ -46,6 +60,10 @@ struct ModelFamily {
   void (*change_generation)(const ConfigReader& in, nlohmann::json& settings) = nullptr;
   ModelLimits (*limits)(const ModelConfig& config) = encoder_decoder_limits;
   TaskSet (*tasks)(const ModelConfig& config) = tasks_of_class;
+  // Of encoders that read ids and images: the text with the tokens that stand for the image, as
+  // HuggingFace's processor makes it of what a user writes. Throws InputError. nullptr: texts stay
+  // as they are.
+  ImageText (*image_text)(const std::string& text, const ImageTextContext& context) = nullptr;
   int default_labels = 2;  // of a class that classifies, if config.json does not say
   DecoderPromptRule decoder_prompt = plain_decoder_prompt;
   std::vector<std::string> speech_prompt = {};  // models/config/decoder_prompt.h

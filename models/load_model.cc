@@ -66,7 +66,7 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
                                   const Build& build, const LoadProgress& progress) {
   const ModelFamily& family = find_family(config);
   TANDEM_CHECK_EQ(family.encoder_input == EncoderInput::kFrames,
-                  family.limits(config).frames.has_value());
+                  !family.limits(config).reads_ids());
   ReportingSource source(checkpoint, family.base, progress);
   auto model = family.make(config, Weights(source), build);
   for (const LayerRange& range : {build.encoder_layers, build.decoder_layers})

@@ -59,6 +59,10 @@ class Model {
 
   virtual StepLayout step_layout() const = 0;
 
+  // Whether a decoder's step of one shape is the same work whatever is in it, so that a device may
+  // record it.
+  virtual bool may_record(const AttentionMetadata&) const { return true; }
+
   // Runs the encoder over the ids or frames of `in`, ragged. Returns the last hidden states
   // [encoder tokens, d_model]; for frames limits().frames gives their number. On a device this and
   // all other results are freed with the step.

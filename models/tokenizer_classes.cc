@@ -9,6 +9,7 @@
 
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
+#include "models/word_pieces.h"
 
 namespace tandem {
 namespace {
@@ -152,23 +153,6 @@ void xlnet(const Input& in, json& document) {
   const auto named = in.config.find("unk_id");
   set_unigram(document, named ? named->id() : 0);
   set_words(document, "always", at_white_space());
-}
-
-void bert(const Input& in, json& document) {
-  const auto accents = in.config.find("strip_accents");
-  document["normalizer"] = {{"type", "BertNormalizer"},
-                            {"clean_text", true},
-                            {"handle_chinese_chars", flag(in, "tokenize_chinese_chars", true)},
-                            {"strip_accents", accents ? accents->value() : json(nullptr)},
-                            {"lowercase", flag(in, "do_lower_case", true)}};
-  json vocabulary = std::move(document["model"]["vocab"]);
-  document["model"] = {{"type", "WordPiece"},
-                       {"unk_token", in.token("unk_token")},
-                       {"continuing_subword_prefix", "##"},
-                       {"max_input_chars_per_word", 100},
-                       {"vocab", std::move(vocabulary)}};
-  document["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
-  document["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
 }
 
 void llama(const Input& in, json& document) {
@@ -374,7 +358,7 @@ std::vector<TokenizerRule> rules() {
                            "Lxmert", "DPRQuestionEncoder", "DPRContextEncoder"})
     out.push_back(classified(rule_of(std::string(name) + "Tokenizer",
                                      name == std::string("Bert") ? "bert" : "", Kind::kWordPiece,
-                                     bert, kBertNames)));
+                                     bert_words, kBertNames)));
   return out;
 }
 

@@ -172,8 +172,10 @@ OptionalFile read_other_files(const fs::path& directory, const TokenizerRule* ru
                               const OptionalFile& config) {
   std::error_code error;
   const auto exists = [&](const std::string& name) { return fs::exists(directory / name, error); };
-  if (rule != nullptr && rule->kind == TokenizerRule::Kind::kWordPiece && exists("vocab.txt"))
-    return read_word_pieces(directory / "vocab.txt");
+  if (rule != nullptr && rule->kind == TokenizerRule::Kind::kWordPiece) {
+    const std::string words = rule->pieces.name.empty() ? "vocab.txt" : rule->pieces.name;
+    if (exists(words)) return read_word_pieces(directory / words);
+  }
   if (rule != nullptr && !rule->pieces.name.empty() && exists(rule->pieces.name))
     return read_pieces(directory / rule->pieces.name, *rule, config);
   if (!exists("vocab.json") || !exists("merges.txt")) fail_without_tokenizer(directory);

@@ -66,7 +66,7 @@ struct TokenizerRule {
       double score = 0;
     };
     using Tokens = std::vector<Token>;
-    std::string name = {};  // of the file
+    std::string name = {};  // of the file; of kWordPiece too
     size_t replaced = 0;    // pieces
     // Tokens before the pieces (in place of the dropped ones) and after them, from
     // tokenizer_config.json. Throw InputError.
@@ -95,6 +95,7 @@ struct TokenizerRule {
       kNone,          // there are no languages
       kForcedBos,     // is the first token that is generated: forced_bos_token_id
       kDecoderStart,  // is decoder_start_token_id, unless the model's settings force a language
+      kDecoderPrompt,  // is the decoder's prompt, behind decoder_start_token_id
       kSourcePrefix,  // stands before the source's tokens
     };
     std::string before, behind, fallback;

@@ -10,22 +10,24 @@ namespace tandem::ops {
 namespace {
 
 // A sequence with queries has at least one key, and a causal one at least as many as queries.
-void check_sequences(const PagedAttentionArgs& args, int64_t sequences, int64_t block_size) {
-  const int32_t* qo = args.qo_indptr.data<int32_t>();
-  const int32_t* kv = args.kv_indptr.data<int32_t>();
-  const int32_t* last = args.kv_last_page_len.data<int32_t>();
+template <class Args>
+void check_sequences(const Args& args, int64_t sequences, int64_t block_size, bool causal) {
+  const int32_t* qo = args.qo_indptr.template data<int32_t>();
+  const int32_t* kv = args.kv_indptr.template data<int32_t>();
+  const int32_t* last = args.kv_last_page_len.template data<int32_t>();
   for (int64_t i = 0; i < sequences; ++i) {
     const int64_t queries = qo[i + 1] - qo[i], pages = kv[i + 1] - kv[i];
     if (queries == 0) continue;
     TANDEM_CHECK_GE(pages, 1);
     TANDEM_CHECK_GE(int64_t{last[i]}, 1);
     TANDEM_CHECK_LE(int64_t{last[i]}, block_size);
-    if (args.causal) TANDEM_CHECK_GE(block_size * (pages - 1) + last[i], queries);
+    if (causal) TANDEM_CHECK_GE(block_size * (pages - 1) + last[i], queries);
   }
 }
 
 // What the CPU reads. A device reads its plan, which was made of them.
-void check_tables(const PagedAttentionArgs& args, int64_t rows, const KvStrides& s) {
+template <class Args>
+void check_tables(const Args& args, int64_t rows, const KvStrides& s, bool causal) {
   TANDEM_CHECK_EQ(args.kv_last_page_len.rank(), 1);
   TANDEM_CHECK_EQ(args.kv_page_indices.rank(), 1);
   const int64_t sequences = args.kv_last_page_len.dim(0);
@@ -34,7 +36,7 @@ void check_tables(const PagedAttentionArgs& args, int64_t rows, const KvStrides&
   check_vector(args.kv_page_indices, args.kv_page_indices.dim(0), DType::kI32);
   check_indptr(args.kv_indptr, sequences, args.kv_page_indices.dim(0));
   check_range(args.kv_page_indices, 0, s.num_blocks);
-  check_sequences(args, sequences, s.block_size);
+  check_sequences(args, sequences, s.block_size, causal);
 }
 
 // Of the queries' own tokens, to the pages that are read. The CPU writes them here.
@@ -128,7 +130,7 @@ void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
   check_window({args.window_back, Window::kAll});
   TANDEM_CHECK(args.window_back == Window::kAll || args.causal, "a window of cross-attention");
   if (!args.log_sums.empty()) check_matrix_there(ctx, args.log_sums, rows, args.num_heads);
-  if (args.plan == nullptr) check_tables(args, rows, s);
+  if (args.plan == nullptr) check_tables(args, rows, s, args.causal);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
   if (args.write != nullptr) check_own_keys(ctx, args);
   if (rows > 0 && size > 0) ops_of(ctx).paged_attention(ctx, args);
@@ -199,6 +201,63 @@ void relative_attention(Context& ctx, const RelativeAttentionArgs& args) {
       TANDEM_CHECK_LE(args.zero + length, distances);
     }
   ops_of(ctx).relative_attention(ctx, args);
+}
+
+void channel_attention(Context& ctx, const ChannelAttentionArgs& args) {
+  TANDEM_CHECK_EQ(args.q.rank(), 2);
+  TANDEM_CHECK_GE(args.points, 1);
+  TANDEM_CHECK_GE(args.width, 1);
+  TANDEM_CHECK_LE(args.width, ChannelAttentionArgs::kMostWidth);
+  const int64_t rows = args.q.dim(0), size = args.q.dim(1);
+  TANDEM_CHECK_EQ(rows % args.points, 0);
+  TANDEM_CHECK_EQ(size % args.width, 0);
+  for (const Tensor* t : {&args.q, &args.k, &args.v, &args.out})
+    check_activations(ctx, *t, rows, size);
+  if (rows > 0 && size > 0) ops_of(ctx).channel_attention(ctx, args);
+}
+
+void box_attention(Context& ctx, const BoxAttentionArgs& args) {
+  TANDEM_CHECK_GE(args.num_heads, 0);
+  TANDEM_CHECK_GE(args.head_dim, 1);
+  TANDEM_CHECK_EQ(args.q.rank(), 2);
+  TANDEM_CHECK_GE(args.indptr.dim(0), 1);
+  const int64_t rows = args.q.dim(0), size = int64_t{args.num_heads} * args.head_dim;
+  for (const Tensor* t : {&args.q, &args.k, &args.v, &args.out})
+    check_activations(ctx, *t, rows, size);
+  check_indptr(args.indptr, args.indptr.dim(0) - 1, rows);
+  check_matrix_there(ctx, args.boxes, rows, 4);
+  TANDEM_CHECK(args.boxes.contiguous() && args.indptr.device() == ctx.device());
+  if (rows == 0 || size == 0) return;
+  for (const PositionBias* bias : {&args.bias, &args.across, &args.down}) {
+    TANDEM_CHECK(!bias->values.empty());
+    check_bias(ctx, *bias, args.num_heads);
+  }
+  ops_of(ctx).box_attention(ctx, args);
+}
+
+void bucket_attention(Context& ctx, const BucketAttentionArgs& args) {
+  const KvStrides s = kv_strides(args.pages);
+  TANDEM_CHECK_EQ(s.num_heads, int64_t{args.num_heads});
+  TANDEM_CHECK_EQ(s.head_dim, int64_t{args.head_dim});
+  TANDEM_CHECK_EQ(args.q.rank(), 2);
+  TANDEM_CHECK_EQ(args.bucket_of.rank(), 1);
+  TANDEM_CHECK_GE(args.bucket_of.dim(0), 1);
+  TANDEM_CHECK_GE(args.buckets, 1);
+  TANDEM_CHECK_GE(args.ahead, 0);
+  TANDEM_CHECK_GE(args.behind, 0);
+  const int64_t rows = args.q.dim(0), size = args.num_heads * s.head_dim;
+  for (const Tensor* t : {&args.q, &args.out}) check_activations(ctx, *t, rows, size);
+  TANDEM_CHECK_EQ(args.own_k.empty(), args.own_v.empty());
+  if (!args.own_k.empty())
+    for (const Tensor* t : {&args.own_k, &args.own_v}) check_activations(ctx, *t, rows, size);
+  check_activations(ctx, args.biases, rows, int64_t{args.num_heads} * args.buckets);
+  check_vector(args.bucket_of, args.bucket_of.dim(0), DType::kI32);
+  TANDEM_CHECK(args.bucket_of.device() == ctx.device(), "a table of another device");
+  check_range(args.bucket_of, 0, args.buckets);
+  check_page_type(ctx, args.pages);
+  if (args.plan == nullptr) check_tables(args, rows, s, /*causal=*/true);
+  TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
+  if (rows > 0 && size > 0) ops_of(ctx).bucket_attention(ctx, args);
 }
 
 void merge_attention(Context& ctx, const MergeAttentionArgs& args) {

@@ -1,4 +1,6 @@
 // Convolutions: checks, dispatch.
+#include <algorithm>
+
 #include "kernels/check/check_args.h"
 #include "kernels/op_table.h"
 
@@ -23,6 +25,21 @@ void conv_windows(Context& ctx, const ConvWindowsArgs& args) {
                "a tensor of another device");
   check_activations(ctx, args.out, args.out.dim(0), size * args.width);
   if (args.out.size() > 0) ops_of(ctx).conv_windows(ctx, args);
+}
+
+void picture_conv(Context& ctx, const PictureConvArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  TANDEM_CHECK_GE(std::min(args.height, args.width), 1);
+  TANDEM_CHECK(args.size >= 1 && args.size % 2 == 1, "a window without a middle");
+  const int64_t rows = args.x.dim(0), size = args.x.dim(1);
+  TANDEM_CHECK_EQ(rows % (int64_t{args.height} * args.width), 0);
+  check_activations(ctx, args.x, rows, size);
+  check_activations(ctx, args.out, rows, size);
+  check_matrix_there(ctx, args.weight, int64_t{args.size} * args.size, size);
+  TANDEM_CHECK(args.weight.contiguous());
+  check_vector(args.bias, size, DType::kF32);
+  TANDEM_CHECK(args.bias.device() == ctx.device(), "a tensor of another device");
+  if (args.x.size() > 0) ops_of(ctx).picture_conv(ctx, args);
 }
 
 void sequence_norm(Context& ctx, const SequenceNormArgs& args) {

@@ -1,50 +1,20 @@
 // The CPU's weights of cross-attention: a task is a query.
-#include <array>
-#include <cmath>
-
 #include "kernels/cpu/ops_cpu.h"
+#include "kernels/cpu/products.h"
 #include "kernels/kv_pages.h"
 
 namespace tandem::cpu {
 namespace {
 
-float stored(const float* x) { return *x; }
-float stored(const uint16_t* x) { return bf16_to_float(*x); }
-float stored(const int8_t* x) { return *x; }
-
-// Sixteen sums side by side, then one of them: the same order whatever the compiler makes of it.
-template <class T>
-float product(const float* q, const T* k, int64_t size) {
-  std::array<float, 16> sums{};
-  int64_t d = 0;
-  for (; d + 16 <= size; d += 16)
-    for (int64_t i = 0; i < 16; ++i) sums[static_cast<size_t>(i)] += q[d + i] * stored(k + d + i);
-  for (int64_t i = 0; d + i < size; ++i)
-    sums[static_cast<size_t>(i)] += q[d + i] * stored(k + d + i);
-  for (size_t half = 8; half > 0; half /= 2)
-    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
-  return sums[0];
-}
-
 template <class T>
 void weights_of_row(const ops::AttentionWeightsArgs& args, const KvStrides& s, int64_t t,
                     float* scores) {
-  const auto* keys = static_cast<const T*>(args.pages.data.raw());
-  const int32_t* pages = args.page_indices.data<int32_t>();
+  const HeadPages<T> pages{args.pages, s, args.page_indices.data<int32_t>(), args.kv_head};
   const float* q = args.q.row<float>(t);
-  float most = -std::numeric_limits<float>::infinity();
-  for (int64_t j = 0; j < args.keys; ++j) {
-    const int64_t at =
-        pages[j / s.block_size] * s.block + j % s.block_size * s.token + args.kv_head * s.head;
-    float score = product(q, keys + at, s.head_dim) * args.scale;
-    if (!args.pages.scales.empty()) score *= args.pages.scales.data<float>()[at / s.head_dim];
-    scores[j] = score;
-    most = std::max(most, score);
-  }
-  double sum = 0;
-  for (int64_t j = 0; j < args.keys; ++j) sum += scores[j] = std::exp(scores[j] - most);
+  for (int64_t j = 0; j < args.keys; ++j) scores[j] = pages.product(q, j) * args.scale;
+  const float sum = exponentials(scores, args.keys);
   float* out = args.out.row<float>(t);
-  for (int64_t j = 0; j < args.out.dim(1); ++j) out[j] = scores[j] / static_cast<float>(sum);
+  for (int64_t j = 0; j < args.out.dim(1); ++j) out[j] = scores[j] / sum;
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ int run(EncodeOptions& options) {
   const EngineConfig engine = options.engine.parse_and_find_model();
   const ModelConfig config = ModelConfig::load(engine.loading().model());
   find_family(config);
-  if (limits_of(config).frames)
+  if (!limits_of(config).reads_ids())
     throw not_supported("--model",
                         "reads no texts or token ids; embeddings are to be had of `tandem generate "
                         "--jsonl`, with \"pooling\"");

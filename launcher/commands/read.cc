@@ -20,18 +20,25 @@ struct ReadOptions {
   SamplingOptions sampling;
   std::vector<std::string> files;
   std::string format = "text";
+  std::string prompt;
 };
 
 // Each line of the input is the path of an image.
 class ImageFormat final : public RequestFormat {
  public:
-  ImageFormat(bool as_json, json defaults) : json_(as_json), defaults_(std::move(defaults)) {}
+  ImageFormat(bool as_json, std::string prompt, json defaults)
+      : json_(as_json), prompt_(std::move(prompt)), defaults_(std::move(defaults)) {}
 
   JsonRequest read(const std::string& path, json& id) const override {
     id = path;
     JsonRequest request;
     proto::PromptPart& part = *request.prompt.mutable_encoder();
-    part.set_image(read_image_file(path, "FILE"));
+    if (prompt_.empty()) {
+      part.set_image(read_image_file(path, "FILE"));
+    } else {
+      part.set_picture(read_image_file(path, "FILE"));
+      part.set_text(prompt_);
+    }
     part.set_field(path);
     request.options = read_options(defaults_);
     return request;
@@ -50,6 +57,7 @@ class ImageFormat final : public RequestFormat {
 
  private:
   bool json_;
+  std::string prompt_;
   json defaults_;
 };
 
@@ -61,7 +69,7 @@ int run(ReadOptions& options) {
   if (options.format != "text" && options.format != "json")
     throw invalid_request("--format", "\"" + options.format + "\" is not one of text, json");
   options.requests.jsonl = options.format == "json";
-  const ImageFormat format(options.requests.jsonl, options.sampling.params());
+  const ImageFormat format(options.requests.jsonl, options.prompt, options.sampling.params());
   return run_requests(options.requests, format, [&] {
     return RequestInput{nullptr, options.files, 0};
   });
@@ -82,6 +90,9 @@ Run add_read(CLI::App& app) {
   app.add_option("--format", options->format,
                  "text writes the text of each, json a line with \"file\" and \"text\"")
       ->capture_default_str();
+  app.add_option("--prompt", options->prompt,
+                 "A text beside each image, for models that read both: a question, or a task such "
+                 "as \"<OCR>\"");
   options->requests.add(app);
   options->sampling.add(app);
   return [options] { return run(*options); };

@@ -116,10 +116,28 @@ Tensor AttentionLayer::over_self(const Tensor& q, const Tensor& k, const Tensor&
 Tensor AttentionLayer::over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                                   const Tensor& log_sums) const {
   ops::PagedAttentionArgs args = paged(q, pages, in.cross_pages, log_sums);
+  const Tensor out = args.out;
+  const StepTensors::Streams& streams = in.streams;
+  const int64_t tokens = streams.tokens > 0 ? streams.tokens : q.dim(0);
+  const auto attend = [&](int64_t begin, int64_t end) {
+    args.q = q.rows(begin, end);
+    args.out = out.rows(begin, end);
+    ops::paged_attention(build_.ctx, args);
+  };
   args.qo_indptr = in.cross_query_start_loc;
   args.plan = in.cross_plan();
-  ops::paged_attention(build_.ctx, args);
-  return args.out;
+  attend(0, tokens);
+  if (streams.tokens == 0) return out;
+  attend(tokens, 2 * tokens);
+  const StepTensors::Pages& table = streams.cross.pages;
+  args.kv_indptr = table.indptr;
+  args.kv_page_indices = table.page_indices;
+  args.kv_last_page_len = table.last_page_len;
+  args.qo_indptr = streams.cross.starts;
+  args.plan = streams.cross.plan();
+  for (int i = 0; i < streams.count; ++i)
+    attend(2 * tokens + i * streams.rows, 2 * tokens + (i + 1) * streams.rows);
+  return out;
 }
 
 void AttentionLayer::store_weights(const Tensor& q, const StepTensors& in,

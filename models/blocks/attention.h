@@ -83,7 +83,8 @@ class AttentionLayer {
   // normed and rotated. log_sums: see ops::PagedAttentionArgs.
   Tensor over_self(const Tensor& q, const Tensor& k, const Tensor& v, const StepTensors& in,
                    const KvPages& pages, const Tensor& log_sums = {}) const;
-  // Attention over the encoder's pages, which hold its keys and values already.
+  // Attention over the encoder's pages, which hold its keys and values already. Rows of streams
+  // are queries of their tokens' sequences.
   Tensor over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                     const Tensor& log_sums = {}) const;
   // Writes this layer's part of in.cross_weights.

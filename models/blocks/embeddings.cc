@@ -112,15 +112,15 @@ Tensor OwnRow::forward(const Tensor& ids, const Tensor& position_ids) const {
 }
 
 TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelConfig& c,
-                         Order order) {
+                         Order order, const SideScopes& sides) {
   const Shape shape{c.vocab_size, c.d_model};
   const bool apart = c.encoder_vocab_size > 0;
   const Shape source_shape{apart ? c.encoder_vocab_size : c.vocab_size, c.d_model};
   const auto shared = (model / "shared").find("weight", shape);
-  const Weights source = model / "encoder" / "embed_tokens";
+  const Weights source = model / sides.encoder / "embed_tokens";
   const auto own_encoder =
       apart ? source.get("weight", source_shape) : source.find("weight", source_shape);
-  const auto own_decoder = (model / "decoder" / "embed_tokens").find("weight", shape);
+  const auto own_decoder = (model / sides.decoder / "embed_tokens").find("weight", shape);
   const auto own_head = (root / "lm_head").find("weight", shape);
   const auto of_sides = apart || (own_decoder && order == Order::kHeadDecoderEncoder)
                             ? own_decoder
@@ -131,7 +131,7 @@ TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelC
   if (!any) any = head_first && of_head ? of_head : of_sides;
   if (!any) any = of_head;
   if (!any)  // throws, naming it
-    any = (apart ? model / "decoder" / "embed_tokens" : model / "shared").get("weight", shape);
+    any = (apart ? model / sides.decoder / "embed_tokens" : model / "shared").get("weight", shape);
   encoder = own_encoder.value_or(*any);
   decoder = own_decoder.value_or(*any);
   head = own_head                ? *own_head

@@ -73,11 +73,14 @@ class OwnRow {
 // under some of its names. As in HuggingFace, a table saved under its own name is used. With two
 // vocabularies each side has its own.
 // `root` has the head, `model` the sides. Throws InputError naming the tensor that is missing.
+struct SideScopes {
+  const char *encoder = "encoder", *decoder = "decoder";
+};
 struct TokenTables {
   // Where "shared" is not saved, the first of these is it.
   enum class Order { kHeadDecoderEncoder, kHeadEncoderDecoder, kEncoderDecoderHead };
   TokenTables(const Weights& root, const Weights& model, const ModelConfig& c,
-              Order order = Order::kHeadDecoderEncoder);
+              Order order = Order::kHeadDecoderEncoder, const SideScopes& sides = {});
   HostTensor encoder, decoder, head;
 };
 

@@ -20,15 +20,17 @@ TokenizerRule::PieceFile::Tokens first_pieces(const JsonView& config, const char
 
 std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
                                           const FairseqShape& shape) {
-  const char* norm = shape.embedding_norm ? "encoder.layernorm_embedding.weight"
-                                          : "encoder.layers.0.self_attn_layer_norm.weight";
-  const Weights model = scope_of(root, shape.model, norm, {c.d_model});
-  const Weights encoder = model / "encoder", decoder = model / "decoder";
+  const std::string norm =
+      std::string(shape.sides.encoder) + (shape.embedding_norm
+                                              ? ".layernorm_embedding.weight"
+                                              : ".layers.0.self_attn_layer_norm.weight");
+  const Weights model = scope_of(root, shape.model, norm.c_str(), {c.d_model});
+  const Weights encoder = model / shape.sides.encoder, decoder = model / shape.sides.decoder;
   const TaskSet tasks = tasks_of(c);
   const bool has_output_head = tasks.has(Task::kClassify) || tasks.has(Task::kAnswer);
   ModelConfig tied = c;  // such a class has no lm_head, whatever the key says
   if (has_output_head) tied.tie_word_embeddings = true;
-  const TokenTables tables(root, model, tied, shape.tables);
+  const TokenTables tables(root, model, tied, shape.tables, shape.sides);
   const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
                               const auto& positions) {
     std::optional<Norm> behind;

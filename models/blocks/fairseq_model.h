@@ -17,6 +17,7 @@ namespace tandem {
 
 struct FairseqShape {
   const char* model = "model";  // the scope of the sides where there is a head
+  SideScopes sides = {};
   // kPre: each side ends with a norm.
   NormPlace norms = NormPlace::kPost;
   const char* last_norm = "layer_norm";

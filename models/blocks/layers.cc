@@ -84,6 +84,7 @@ EncoderLayer::Attention EncoderLayer::make_attention(const Weights& layer, const
                           Norm(layer / o.block_attention->norm, b, o.d_model, o.eps, o.norm_kind));
   if (o.picture_attention)
     return PictureAttention(w, b, o.d_model, o.self_attention, *o.picture_attention);
+  if (o.box_attention) return BoxAttention(w, b, o.d_model, o.self_attention, *o.box_attention);
   return EncoderAttention(w, b, o.d_model, o.self_attention);
 }
 
@@ -96,7 +97,11 @@ DecoderLayer::Attention DecoderLayer::make_attention(const Weights& w, const Bui
   };
   if (o.merged_attention)
     return OneAttention{MergedAttention(self, b, o.d_model, o.self_attention), self_norm()};
-  return TwoAttentions{DecoderSelfAttention(self, b, o.d_model, o.self_attention), self_norm(),
+  const auto self_attention = [&]() -> SelfAttention {
+    if (o.streams) return StreamAttention(self, b, o.d_model, o.self_attention, *o.streams);
+    return DecoderSelfAttention(self, b, o.d_model, o.self_attention);
+  };
+  return TwoAttentions{self_attention(), self_norm(),
                        CrossAttention(w / names.cross_attention, b, o.d_model, o.cross_attention),
                        SublayerNorm(w, b, o, names.cross_norm, names.cross_norm_behind)};
 }
@@ -112,8 +117,9 @@ Residual DecoderLayer::forward(Residual state, const StepTensors& in, const KvPa
                             [&](NormedRows& x) { return one->merged.forward(x, in, pages); });
   } else {
     const auto& two = std::get<TwoAttentions>(attention_);
-    state = two.self_norm.apply(std::move(state),
-                                [&](NormedRows& x) { return two.self.forward(x, in, pages); });
+    state = two.self_norm.apply(std::move(state), [&](NormedRows& x) {
+      return std::visit([&](const auto& self) { return self.forward(x, in, pages); }, two.self);
+    });
     state = two.cross_norm.apply(std::move(state),
                                  [&](NormedRows& x) { return two.cross.forward(x, in, pages); });
   }

@@ -7,11 +7,13 @@
 
 #include "models/blocks/attention.h"
 #include "models/blocks/block_attention.h"
+#include "models/blocks/box_attention.h"
 #include "models/blocks/experts.h"
 #include "models/blocks/feed_forward.h"
 #include "models/blocks/global_attention.h"
 #include "models/blocks/picture_attention.h"
 #include "models/blocks/sparse_attention.h"
+#include "models/blocks/stream_attention.h"
 #include "models/blocks/summary_attention.h"
 #include "parallel/layers/layers.h"
 
@@ -64,6 +66,8 @@ struct LayerOptions {
   std::optional<SummaryAttentionOptions> summary_attention = {};
   std::optional<BlockAttentionOptions> block_attention = {};
   std::optional<SparseBlocks> sparse_attention = {};
+  std::optional<BoxBiases> box_attention = {};
+  std::optional<StreamOptions> streams = {};  // of decoders: self-attention's
   FeedForwardOptions feed_forward;
   std::optional<ExpertsOptions> experts = {};  // instead of one feed-forward layer
   NormKind norm_kind = NormKind::kLayer;
@@ -97,7 +101,7 @@ class EncoderLayer {
 
  private:
   using Attention = std::variant<EncoderAttention, GlobalAttention, SummaryAttention,
-                                 BlockAttention, SparseAttention, PictureAttention>;
+                                 BlockAttention, SparseAttention, PictureAttention, BoxAttention>;
   static Attention make_attention(const Weights& layer, const Build& b, const LayerOptions& o);
   // With many rows a device's product gains nothing by computing their norm.
   void make_on_device(NormedRows& x) const {
@@ -120,8 +124,9 @@ class DecoderLayer {
                       const KvPages& pages) const;
 
  private:
+  using SelfAttention = std::variant<DecoderSelfAttention, StreamAttention>;
   struct TwoAttentions {
-    DecoderSelfAttention self;
+    SelfAttention self;
     SublayerNorm self_norm;
     CrossAttention cross;
     SublayerNorm cross_norm;

@@ -1,11 +1,18 @@
 #include "models/blocks/picture_attention.h"
 
+#include <algorithm>
+
 namespace tandem {
 namespace {
 
 // The table's columns of these heads, each as a row.
 Tensor bias_of(const Weights& w, const PictureAttentionOptions& o, int64_t heads, Range local) {
   const int64_t side = 2 * o.windows.window - 1, distances = side * side;
+  if (o.table == nullptr) {
+    const Tensor none({local.size(), distances}, DType::kF32);
+    std::fill_n(none.data<float>(), none.size(), 0.0f);
+    return none;
+  }
   const Tensor table = to_float(w.get(o.table, {distances, heads})).reshape({distances, heads});
   const Tensor out({local.size(), distances}, DType::kF32);
   for (int64_t head = 0; head < local.size(); ++head)

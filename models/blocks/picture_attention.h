@@ -9,7 +9,8 @@ namespace tandem {
 
 struct PictureAttentionOptions {
   PictureWindows windows = {};
-  const char* table = "relative_position_bias_table";  // [(2 window - 1)^2, heads]
+  // [(2 window - 1)^2, heads]; nullptr: there are no biases.
+  const char* table = "relative_position_bias_table";
 };
 
 class PictureAttention : AttentionLayer {

@@ -127,7 +127,7 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       build_(build),
       num_encoder_layers_(encoder_side.num_layers),
       num_decoder_layers_(decoder_side.num_layers),
-      gives_cross_weights_(!decoder_side.layer.merged_attention),
+      gives_cross_weights_(!decoder_side.layer.merged_attention && !decoder_side.layer.streams),
       encoder_heads_(heads_of(build, encoder_side)),
       decoder_heads_(heads_of(build, decoder_side)),
       encoder_norm_(norm_of(encoder, build, encoder_side, build.encoder_layers)),
@@ -135,6 +135,7 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       summary_block_(summary_block_of(encoder_side.layer)),
       carried_(carried_of(encoder_side.layer)),
       sparse_(encoder_side.layer.sparse_attention.value_or(SparseBlocks())),
+      streams_(decoder_side.layer.streams.value_or(StreamOptions())),
       encoder_frequencies_(resident(build, encoder_side.frequencies)),
       decoder_frequencies_(resident(build, decoder_side.frequencies)) {
   const LayerRange &of_encoder = build.encoder_layers, &of_decoder = build.decoder_layers;
@@ -145,6 +146,7 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
   if (of_encoder.has_first() && parts.frame_positions) frame_positions_ = parts.frame_positions();
   if (of_decoder.has_first())
     decoder_embeddings_.emplace(parts.decoder_embeddings()).adapt((decoder / parts.words).scope());
+  if (of_decoder.has_first() && parts.streams) stream_embeddings_.emplace(parts.streams());
   if ((of_encoder.has_first() || of_decoder.has_first()) && parts.own_row)
     if (auto row = parts.own_row()) own_row_.emplace(std::move(*row));
   if (of_decoder.has_last(num_decoder_layers_)) {
@@ -245,16 +247,23 @@ Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {
 }
 
 StageState Seq2Seq::decode_stage(const StepTensors& in, StageState state, KvCache& cache) {
-  Residual x;
-  if (decoder_frequencies_.empty()) {
-    x = run_decoder(in, std::move(state), cache);
-  } else {
-    StepTensors turning = in;
-    turning.angles = angles(decoder_frequencies_, in.positions);
-    x = run_decoder(turning, std::move(state), cache);
-  }
+  std::optional<StepTensors> more;
+  if (!decoder_frequencies_.empty() || streams_.ngram > 0)
+    more.emplace(prepared_decoder(in, cache.block_size));
+  const StepTensors& step = more ? *more : in;
+  Residual x = run_decoder(step, std::move(state), cache);
   if (!build_.decoder_layers.has_last(num_decoder_layers_)) return handed_on(std::move(x));
-  return {finished(decoder_norm_, x)};
+  const Tensor out = finished(decoder_norm_, x);
+  return {streams_.ngram > 0 ? stream_results(build_.ctx, out, step.streams) : out};
+}
+
+StepTensors Seq2Seq::prepared_decoder(const StepTensors& in, int block_size) {
+  StepTensors out = in;
+  out.angles = angles(decoder_frequencies_, in.positions);
+  if (streams_.ngram > 0)
+    out.streams = streams_of(build_.ctx, in, block_size, streams_, decoder_heads_,
+                             config_.decoder_attention_heads);
+  return out;
 }
 
 Residual Seq2Seq::run_decoder(const StepTensors& in, StageState state, KvCache& cache) {
@@ -268,6 +277,7 @@ Residual Seq2Seq::run_decoder(const StepTensors& in, StageState state, KvCache& 
 
 Residual Seq2Seq::begin_decoder(const StepTensors& in) {
   Residual state{decoder_embeddings_->forward(in.input_ids, in.positions)};
+  if (stream_embeddings_) state.sum = stream_embeddings_->with_streams(state.sum, in);
   if (own_row_) state.update = own_row_->forward(in.input_ids, in.positions);
   return state;
 }

@@ -81,6 +81,8 @@ class Seq2Seq : public Model {
     // model.
     const char* words = "embed_tokens";
     const char* head_name = "lm_head";
+    // Of a decoder with StreamAttention, whose own embeddings then have no norm.
+    std::function<StreamEmbeddings()> streams = {};
   };
   // Loads this rank's layers of both sides (Build), of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
@@ -105,6 +107,9 @@ class Seq2Seq : public Model {
   bool has_language_head() const override { return head_.has_value(); }
   bool has_output_head() const override { return output_head_.has_value(); }
   bool gives_cross_weights() const override { return gives_cross_weights_; }
+  bool may_record(const AttentionMetadata& step) const override {
+    return streams_.ngram == 0 || !has_whole_prompts(step);
+  }
   Tensor run_output_head(const Tensor& hidden) override;
 
  protected:
@@ -124,6 +129,8 @@ class Seq2Seq : public Model {
   // The states before a side's first layer.
   Residual begin_encoder(const StepTensors& in);
   Residual begin_decoder(const StepTensors& in);
+  // With what a step's decoder layers share, made once.
+  StepTensors prepared_decoder(const StepTensors& in, int block_size);
   // The angles of each table at these positions.
   std::vector<Tensor> angles(const std::vector<Tensor>& frequencies, const Tensor& positions);
 
@@ -145,6 +152,8 @@ class Seq2Seq : public Model {
   CarriedVectors carried_;
   SparseBlocks sparse_;
   std::optional<CarriedEmbeddings> carried_embeddings_;
+  StreamOptions streams_;  // of the decoder's layers; ngram 0: they have none
+  std::optional<StreamEmbeddings> stream_embeddings_;
   std::vector<Tensor> encoder_frequencies_, decoder_frequencies_;
 };
 

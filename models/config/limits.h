@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "kernels/core/types.h"
 
@@ -43,7 +44,19 @@ enum class SoundInput : uint8_t {
   kSpectrum,     // NeMo's log-mel spectrogram, normed over the clip
 };
 
-// Of an encoder that reads frames instead of ids.
+// Of an encoder that reads ids, and frames beside them.
+struct FramesBesideIds {
+  // Stands for a position of an image. A request with an image has image_positions of them. -1:
+  // no id does.
+  int32_t image_id = -1;
+  int64_t image_positions = 0;
+  bool has_boxes = false;  // an id has a place on the image
+  // Encoder positions; `frames` are their values, none where a request has ids alone.
+  std::function<int64_t(std::span<const int32_t> ids, std::span<const float> frames)> length_of =
+      [](std::span<const int32_t> ids, std::span<const float>) { return std::ssize(ids); };
+};
+
+// Of an encoder that reads frames.
 struct FrameLimits {
   int width = 0;  // numbers of a frame
   // Encoder positions for that many frames (at least 1); not falling. 0: too few frames.
@@ -53,6 +66,7 @@ struct FrameLimits {
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
   std::optional<SoundInput> sound = {};
   std::optional<PatchGrid> grid = {};
+  std::optional<FramesBesideIds> beside_ids = {};  // absent: it reads no ids
 
   bool reads_images() const { return image.has_value() || grid.has_value(); }
 };
@@ -67,7 +81,7 @@ struct ModelLimits {
   // The most positions of a request's encoder sequence (one for each id), and the most tokens of
   // its decoder. Absent: no limit.
   std::optional<int> encoder_positions, decoder_positions;
-  std::optional<FrameLimits> frames = {};  // without: the encoder reads ids
+  std::optional<FrameLimits> frames = {};  // without: the encoder reads ids alone
   // The encoder has global attention. By default a request's first tokens, this many, have it.
   // Absent: the model has none.
   std::optional<int> default_global_tokens = {};
@@ -82,6 +96,8 @@ struct ModelLimits {
   // self-attention, for each encoder token in cross-attention.
   int64_t self_cache_values_per_token = 0, cross_cache_values_per_token = 0;
   int64_t cache_heads_per_token = 0;  // whose keys and values these are, in either cache
+
+  bool reads_ids() const { return !frames || frames->beside_ids.has_value(); }
 
   size_t scratch_bytes_per_token(DType activations) const {
     return static_cast<size_t>(scratch_values_per_token) * size_of(activations);

@@ -1,7 +1,13 @@
 #include "models/config/vision_config.h"
 
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
+
+#include "base/json.h"
 
 namespace tandem {
 namespace {
@@ -52,6 +58,26 @@ VisionConfig read_vision(const ConfigReader& in, const VisionDefaults& defaults)
   out.eps = in.positive("layer_norm_eps", defaults.eps);
   out.patches = read_patches(in, defaults.image_size, 16);
   return out;
+}
+
+ImageSize processed_size(const ModelConfig& config, ImageSize otherwise) {
+  for (const char* name : {"processor_config.json", "preprocessor_config.json"}) {
+    const std::filesystem::path file = config.directory / name;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) continue;
+    const json whole = load_python_json(file);
+    const ConfigReader in(file.string(), whole);
+    const json* part = in.find("image_processor");
+    if (part == nullptr && name == std::string_view("processor_config.json")) continue;
+    const ConfigReader of_images(file.string(), part != nullptr ? *part : whole);
+    const bool crops = of_images.flag("do_center_crop", false);
+    const json* size = of_images.find(crops ? "crop_size" : "size");
+    if (size == nullptr || !size->is_object()) return otherwise;
+    const ConfigReader sides(file.string() + ": size", *size);
+    return {sides.size("height", VisionConfig::kMaxImageSide).value_or(otherwise.height),
+            sides.size("width", VisionConfig::kMaxImageSide).value_or(otherwise.width)};
+  }
+  return otherwise;
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // The sizes of a vision transformer as HuggingFace's configurations of ViT and its kin have them.
 #pragma once
 
+#include "models/config/config.h"
 #include "models/config/config_reader.h"
 #include "models/config/limits.h"
 
@@ -25,5 +26,12 @@ struct VisionDefaults {
 };
 // Throws InputError naming the key.
 VisionConfig read_vision(const ConfigReader& in, const VisionDefaults& defaults = {});
+
+// Of what the image processor beside config.json makes, in pixels; `otherwise` where no file, or no
+// key there, says it. For encoders that read pictures of any size.
+struct ImageSize {
+  int height = 0, width = 0;
+};
+ImageSize processed_size(const ModelConfig& config, ImageSize otherwise);
 
 }  // namespace tandem

@@ -1,13 +1,12 @@
 // BLIP captions (Li et al. 2022; HuggingFace BlipForConditionalGeneration): a vision transformer,
 // and BERT as a decoder, which generates by itself, whatever the model's own settings are.
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "models/blocks/patch_embeddings.h"
+#include "models/blocks/split_weights.h"
 #include "models/config/generation_config.h"
 #include "models/config/side_config.h"
 #include "models/config/vision_config.h"
@@ -58,44 +57,6 @@ ModelLimits limits(const ModelConfig& c) {
   return out;
 }
 
-// Queries, keys and values, which the file has in one tensor, one below the other.
-class SplitSource final : public WeightSource {
- public:
-  explicit SplitSource(WeightSource& file) : file_(file) {}
-
-  // Valid until the next call: who keeps a tensor copies it.
-  const HostTensor* find(const std::string& name) override {
-    constexpr std::string_view kParts[] = {".q", ".k", ".v"};
-    for (size_t part = 0; part < std::size(kParts); ++part)
-      for (const char* kind : {".weight", ".bias"}) {
-        const std::string ending = std::string(kParts[part]) + kind;
-        if (!name.ends_with(ending)) continue;
-        const HostTensor* whole =
-            file_.find(name.substr(0, name.size() - ending.size()) + ".qkv" + kind);
-        return whole == nullptr ? nullptr : third(*whole, part, name);
-      }
-    return file_.find(name);
-  }
-  void skip(const std::string& beginning) override { file_.skip(beginning); }
-  std::string location() const override { return file_.location(); }
-
- private:
-  const HostTensor* third(const HostTensor& whole, size_t part, const std::string& name) {
-    if (whole.shape.empty() || whole.shape[0] % 3 != 0)
-      throw invalid_model(whole.file, "tensor " + whole.name + " has shape " +
-                                          to_string(whole.shape) + ", expected three equal parts");
-    found_ = in_layer_type(whole);
-    found_.name = name;
-    found_.shape[0] /= 3;
-    found_.bytes /= 3;
-    found_.data += part * found_.bytes;
-    return &found_;
-  }
-
-  WeightSource& file_;
-  HostTensor found_;
-};
-
 SideOptions encoder_options(const Sides& sides) {
   SideOptions out = options_of(sides.encoder, NormPlace::kPre, sides.vision.eps);
   out.layers = "encoder.layers";
@@ -130,7 +91,7 @@ class CaptionModel final : public CompositeModel {
 };
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  SplitSource source(root.source());
+  SplitWeights source(root.source());
   return std::make_unique<CaptionModel>(c, b, Weights(source, root.scope()), Sides(c.reader()));
 }
 

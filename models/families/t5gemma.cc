@@ -1,16 +1,19 @@
-// T5Gemma (HuggingFace T5GemmaForConditionalGeneration) and T5Gemma 2 (text only): RMS norms of
+// T5Gemma (HuggingFace T5GemmaForConditionalGeneration) and T5Gemma 2: RMS norms of
 // 1 + weight before and behind each part, fewer heads of keys than of queries, rotary positions,
 // windows in some layers, sides of sizes of their own. The first has soft caps; the second norms of
-// heads, one softmax over the keys of decoder and encoder, and an embedding of its own for the end
-// of an image.
+// heads, one softmax over the keys of decoder and encoder, an embedding of its own for the end of an
+// image, and images among the encoder's tokens.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/error.h"
+#include "models/blocks/image_rows.h"
 #include "models/blocks/seq2seq.h"
 #include "models/config/side_config.h"
 #include "models/family.h"
+#include "models/sides/pooled_pictures.h"
 
 namespace tandem {
 namespace {
@@ -23,7 +26,9 @@ bool is_first(const ModelConfig& c) { return c.model_type == "t5gemma"; }
 // Keys of config.json that ModelConfig does not have.
 struct Extras {
   SideConfig encoder, decoder;
-  int image_end;  // the second's
+  // The second's.
+  int image_begin, image, image_end;
+  std::optional<PooledPicturesConfig> pictures;
 };
 
 Extras read_extras(const ConfigReader& in, bool first) {
@@ -31,7 +36,14 @@ Extras read_extras(const ConfigReader& in, bool first) {
   const ConfigReader encoder = part_of(in, "encoder");
   Extras out{read_side(first ? encoder : part_of(encoder, "text_config"), defaults),
              read_side(part_of(in, "decoder"), defaults),
-             encoder.size("eoi_token_index", in.kMaxRows, "eoi_token_id").value_or(256000)};
+             encoder.size("boi_token_index", in.kMaxRows, "boi_token_id").value_or(255999),
+             in.size("image_token_index", in.kMaxRows, "image_token_id").value_or(262144),
+             encoder.size("eoi_token_index", in.kMaxRows, "eoi_token_id").value_or(256000),
+             {}};
+  if (!first)
+    out.pictures = read_pooled_pictures(part_or_empty(encoder, "vision_config"),
+                                        size_or(encoder, "mm_tokens_per_image", in.kMaxRows, 256),
+                                        out.encoder.d_model);
   if (out.encoder.vocab_size != out.decoder.vocab_size)
     in.fail("decoder", "vocab_size differs from the encoder's, which is not supported");
   if (!first && out.encoder.d_model != out.decoder.d_model)
@@ -42,7 +54,8 @@ Extras read_extras(const ConfigReader& in, bool first) {
 Extras read_extras(const ModelConfig& c) { return read_extras(c.reader(), is_first(c)); }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
-  const auto [encoder, decoder, image_end] = read_extras(in, is_first(c));
+  const Extras extras = read_extras(in, is_first(c));
+  const SideConfig &encoder = extras.encoder, &decoder = extras.decoder;
   c.vocab_size = decoder.vocab_size;
   c.d_model = encoder.d_model;
   c.head_dim = encoder.head_dim;
@@ -70,6 +83,13 @@ ModelLimits limits(const ModelConfig& c) {
     out.scratch_values_per_token =
         std::max(out.scratch_values_per_token, gated + 2 * heads + 4 * width);
     out.widest_linear = std::max({out.widest_linear, gated, heads, width});
+  }
+  if (const auto& pictures = extras.pictures) {
+    FrameLimits frames{pictures->vision.patches.frame_width()};
+    frames.image = pictures->vision.patches;
+    frames.beside_ids = FramesBesideIds{extras.image, pictures->vectors()};
+    out.frames = std::move(frames);
+    out.scratch_values_per_token += pictures->scratch_values();
   }
   const SideConfig& d = extras.decoder;
   out.self_cache_values_per_token = int64_t{2} * d.layers * d.kv_heads * d.head_dim;
@@ -164,6 +184,32 @@ std::optional<OwnRow> image_end_row(const Weights& encoder, const Weights& decod
   return OwnRow(row, id, tables.encoder, scale, b);
 }
 
+// With an image's vectors in place of its tokens' embeddings.
+class PictureModel final : public Seq2Seq {
+ public:
+  PictureModel(const ModelConfig& c, const Build& b, Parts parts, const Weights& encoder,
+               const SideOptions& encoder_side, const Weights& decoder,
+               const SideOptions& decoder_side, std::optional<PooledPictures> pictures,
+               int image_id)
+      : Seq2Seq(c, b, std::move(parts), encoder, encoder_side, decoder, decoder_side),
+        ctx_(b.ctx),
+        pictures_(std::move(pictures)),
+        image_id_(image_id) {}
+
+ protected:
+  Tensor embed_source(const StepTensors& in) override {
+    const Tensor x = Seq2Seq::embed_source(in);
+    if (const std::vector<int32_t> rows = image_rows(ctx_, in, image_id_); !rows.empty())
+      ops::scatter_rows(ctx_, {pictures_->forward(in), step_list(ctx_, rows), x});
+    return x;
+  }
+
+ private:
+  Context& ctx_;
+  std::optional<PooledPictures> pictures_;
+  int image_id_;
+};
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const bool first = is_first(c);
   const Extras extras = read_extras(c);
@@ -185,14 +231,36 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
     parts.own_row = [&] {
       return image_end_row(encoder, decoder, extras.image_end, tables, scale, b);
     };
+  std::optional<PooledPictures> pictures;
+  if (extras.pictures && b.encoder_layers.has_first())
+    pictures.emplace(whole_encoder, b, *extras.pictures);
   for (const char* of_images : {"vision_tower", "multi_modal_projector"})
-    if (!first) (whole_encoder / of_images).skip();
+    if (!first && !pictures) (whole_encoder / of_images).skip();
   const SideOptions encoder_side =
       options_of(extras.encoder, first, encoder_window(extras.encoder.window, first));
   SideOptions decoder_side = options_of(extras.decoder, first, {extras.decoder.window - 1, 0});
   decoder_side.layer.cross_attention.kv_width = extras.encoder.d_model;
+  if (extras.pictures)
+    return std::make_unique<PictureModel>(c, b, std::move(parts), encoder, encoder_side, decoder,
+                                          decoder_side, std::move(pictures), extras.image);
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, encoder_side, decoder,
                                    decoder_side);
+}
+
+// HuggingFace's processor's: the token of an image's beginning stands for all of it. It comes first
+// where a text has none.
+ImageText image_text(const std::string& text, const ImageTextContext& with) {
+  if (!with.has_image) return {text};
+  const Extras extras = read_extras(with.config);
+  const std::string begin = with.token_of(extras.image_begin);
+  const size_t at = text.find(begin);
+  if (at != text.npos && text.find(begin, at + begin.size()) != text.npos)
+    throw invalid_request("prompt", "has " + begin + " more than once; there is one image");
+  std::string image = "\n\n" + begin;
+  for (int64_t i = 0; i < with.image_positions; ++i) image += with.token_of(extras.image);
+  image += with.token_of(extras.image_end) + "\n\n";
+  if (at == text.npos) return {image + text};
+  return {text.substr(0, at) + image + text.substr(at + begin.size())};
 }
 
 TokenizerRule tokenizer() {
@@ -222,6 +290,10 @@ ModelFamily family(const char* model_type, const char* architecture,
 ModelFamily t5gemma_family() {
   return family("t5gemma", "T5GemmaForConditionalGeneration", {tokenizer()});
 }
-ModelFamily t5gemma2_family() { return family("t5gemma2", "T5Gemma2ForConditionalGeneration"); }
+ModelFamily t5gemma2_family() {
+  ModelFamily out = family("t5gemma2", "T5Gemma2ForConditionalGeneration");
+  out.image_text = image_text;
+  return out;
+}
 
 }  // namespace tandem

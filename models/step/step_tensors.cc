@@ -287,6 +287,20 @@ StepTensors::StepTensors(Context& ctx, const StepPlan& plan,
   }
 }
 
+StepTensors StepTensors::of_sequences(Context& ctx, std::span<const int32_t> lengths, int heads,
+                                      int head_dim) const {
+  StepTensors out = *this;
+  std::vector<int32_t> starts{0};
+  std::vector<AttentionSequence> sequences;
+  for (const int32_t length : lengths) {
+    sequences.push_back({starts.back(), length, length, starts.back(), false});
+    starts.push_back(starts.back() + length);
+  }
+  out.encoder_start_loc = step_list(ctx, starts);
+  if (const auto plan = plan_own(ctx, sequences, heads, head_dim)) out.encoder_ = *plan;
+  return out;
+}
+
 void StepTensors::upload_frames(Context& ctx, const EncoderFrames& frames) {
   if (frames.width == 0) return;
   const auto send = [&](const Tensor& host) {

@@ -141,6 +141,27 @@ struct StepTensors {
     Tensor outer;  // rows of the encoder: the first and last block of each sequence
   };
   Sparse sparse;
+  // [encoder tokens, 4] f32, of encoders with BoxAttention (models/blocks/box_attention.h).
+  Tensor boxes;
+  // Of decoders whose tokens have rows of streams beside their own
+  // (models/blocks/stream_attention.h).
+  struct Streams {
+    // Sequences of whole prompts, and their pages.
+    struct Table {
+      Tensor starts;
+      Pages pages;
+      std::optional<ops::DeviceAttentionPlan> planned = {};
+      const ops::DeviceAttentionPlan* plan() const { return planned ? &*planned : nullptr; }
+    };
+    int64_t tokens = 0;  // T: rows [T, 2 T) are the first stream's. 0: there are no streams
+    int count = 0;       // streams of whole prompts, one behind another, behind those
+    int64_t rows = 0;    // of each of them
+    Table self, cross;
+    Tensor positions;  // [rows] i32
+    Tensor biases;     // [count * rows, heads] i32: whose biases, of which head, each row takes
+    Tensor results;    // [T] i32: rows that are the tokens' results; empty: [T, 2 T)
+  };
+  Streams streams;
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
   // [tokens, r] for each of the model's tables of rotary frequencies of a side, if it has any
@@ -148,6 +169,11 @@ struct StepTensors {
   std::vector<Tensor> encoder_angles, angles;
   // Of the decoder's half; null: none are asked for.
   const CrossWeights* cross_weights = nullptr;
+
+  // The same with other encoder sequences, one behind another, for attention of a part of a model
+  // that reads other rows. heads: of this rank, of head_dim values.
+  StepTensors of_sequences(Context& ctx, std::span<const int32_t> lengths, int heads,
+                           int head_dim) const;
 
   // Null on the CPU.
   const ops::DeviceAttentionPlan* encoder_plan() const { return planned_ ? &encoder_ : nullptr; }

@@ -39,8 +39,6 @@ std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& requ
     throw invalid_request(
         "seqs", std::to_string(request.seqs_size()) + " of " + std::to_string(n) + " beams");
   const proto::EncoderDecoderInputs& inputs = request.inputs();
-  if (inputs.has_encoder_frames() && inputs.encoder_prompt_token_ids_size() > 0)
-    throw invalid_request("inputs.encoder_frames", "beside encoder_prompt_token_ids");
   if (encoder_length(inputs) < 0)
     throw invalid_request("inputs.encoder_frames.length",
                           std::to_string(encoder_length(inputs)) + " is negative");

@@ -24,9 +24,14 @@ void append_pages(Blocks blocks, int length, int block_size, PageTable& table) {
   table.last_page_len.push_back(length - (pages - 1) * block_size);
 }
 
-void append_frames(const WorkerFrames& frames, EncoderFrames& out) {
-  TANDEM_CHECK(out.width == 0 || out.width == frames.width);
-  out.width = frames.width;
+// Of the encoder with that number: those before it, and perhaps this one, have ids alone.
+void append_frames(const WorkerFrames& frames, size_t number, EncoderFrames& out) {
+  if (frames.width > 0) {
+    TANDEM_CHECK(out.width == 0 || out.width == frames.width);
+    out.width = frames.width;
+  }
+  if (out.width == 0) return;
+  out.start_loc.resize(number + 1, out.start_loc.back());
   out.values.insert(out.values.end(), frames.values.begin(), frames.values.end());
   out.start_loc.push_back(out.start_loc.back() + frames.count);
 }
@@ -45,7 +50,7 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
   const int length = group.encoder.length;
   AttentionMetadata& attention = in.attention;
   in.encoder_input_ids.insert(in.encoder_input_ids.end(), ids.begin(), ids.end());
-  if (group.encoder.frames.width > 0) append_frames(group.encoder.frames, in.encoder_frames);
+  append_frames(group.encoder.frames, attention.encoder_seq_lens.size(), in.encoder_frames);
   for (int p = 0; p < length; ++p) {
     in.encoder_positions.push_back(p);
     if (!group.pools())

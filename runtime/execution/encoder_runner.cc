@@ -35,7 +35,7 @@ Tensor host_floats(Context& ctx, const Tensor& t) {
 std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
                                      std::span<const EncoderIds> sequences,
                                      int max_batched_tokens) {
-  TANDEM_CHECK(!model.limits().frames.has_value(), "the encoder reads frames");
+  TANDEM_CHECK(model.limits().reads_ids(), "the encoder reads frames");
   std::vector<Tensor> out;
   for (size_t first = 0; first < sequences.size();) {
     ModelInput in;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -109,10 +110,30 @@ void check_sound(const proto::Sound& sound, const std::string& field) {
   check_speech_params(sound.params());
 }
 
+// Of ids; what a text becomes is not known here.
+void check_boxes(const proto::PromptPart& part, const std::string& field) {
+  if (part.boxes_size() == 0) return;
+  if (!part.has_token_ids())
+    throw invalid_request("bbox", "is of prompt_token_ids, which " + field + " has none of");
+  if (part.boxes_size() != part.token_ids().ids_size())
+    throw invalid_request("bbox", "has " + std::to_string(part.boxes_size()) + " boxes for " +
+                                      std::to_string(part.token_ids().ids_size()) + " token ids");
+  for (const proto::Box& box : part.boxes())
+    for (const float edge : {box.left(), box.top(), box.right(), box.bottom()})
+      if (!(edge >= 0 && edge <= 1))
+        throw invalid_request("bbox", "has " + describe(json(edge)) +
+                                          "; edges are parts of the page, from 0 to 1");
+}
+
 void check_part(const proto::PromptPart& part, const std::string& name, bool encoder = false) {
   const std::string& field = part.field().empty() ? name : part.field();
-  if ((part.has_frames() || part.has_image() || part.has_sound()) && !encoder)
+  if ((part.has_frames() || part.has_image() || part.has_sound() || part.has_picture() ||
+       part.boxes_size() > 0) &&
+      !encoder)
     throw invalid_request(field, "must be a text or token ids");
+  if (part.has_picture() && (!(part.has_text() || part.has_token_ids()) || part.has_second()))
+    throw invalid_request(field, "a picture stands beside one text or token ids");
+  check_boxes(part, field);
   if (part.has_second() && (!encoder || !part.has_text()))
     throw invalid_request("text_pair", "is the second of two texts; there is no first one");
   if (part.has_global_attention() && !encoder)
@@ -159,20 +180,36 @@ void check_prompt(const proto::Prompt& prompt) {
 
 namespace {
 
-// A file instead of a text, which may only be empty.
-bool read_file_part(const json& value, const std::string& field, ReadFile read_file,
-                    proto::PromptPart& part) {
+// A file, with no text or an empty one beside it. Nothing: there is none.
+std::optional<proto::PromptPart> read_file(const json& value, const std::string& field,
+                                           ReadFile read) {
+  proto::PromptPart part;
   const std::string data = field + ".multi_modal_data";
-  if (!read_media(value_of(value, "multi_modal_data"), data, read_file, part)) return false;
-  for (const char* key : {"prompt", "text_pair", "truncation", "prompt_token_ids", "prompt_tokens",
-                          "global_attention"}) {
-    const json& beside = value_of(value, key);
-    if (!beside.is_null() && beside != "")
-      throw invalid_request(field + "." + key,
-                            "must be empty beside multi_modal_data: what the "
-                            "model begins with is decoder_prompt");
+  if (!read_media(value_of(value, "multi_modal_data"), data, read, part)) return std::nullopt;
+  for (const char* key : {"text_pair", "truncation", "global_attention"})
+    if (const json& beside = value_of(value, key); !beside.is_null() && beside != "")
+      throw invalid_request(field + "." + key, "must be empty beside multi_modal_data");
+  return part;
+}
+
+bool is_said(const json& value) { return !value.is_null() && value != ""; }
+
+// A list of [left, top, right, bottom].
+void read_boxes(const json& value, const std::string& field, proto::PromptPart& part) {
+  if (value.is_null()) return;
+  const auto valid = [](const json& box) {
+    return box.is_array() && box.size() == 4 &&
+           std::all_of(box.begin(), box.end(), [](const json& n) { return n.is_number(); });
+  };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), valid))
+    throw invalid_request(field, "must be a list of [left, top, right, bottom]");
+  for (const json& box : value) {
+    proto::Box& out = *part.add_boxes();
+    out.set_left(box[0].get<float>());
+    out.set_top(box[1].get<float>());
+    out.set_right(box[2].get<float>());
+    out.set_bottom(box[3].get<float>());
   }
-  return true;
 }
 
 // "text_pair", and how a pair that is too long is cut.
@@ -194,17 +231,19 @@ void read_second(const json& value, const std::string& field, proto::PromptPart&
 }  // namespace
 
 proto::PromptPart read_prompt_part(const json& value, const std::string& field,
-                                   ReadFile read_file) {
+                                   ReadFile reader) {
   if (value.is_string()) return text_part(value.get<std::string>(), field);
   if (value.is_array()) return ids_part(value, field);
   if (!value.is_object())
     throw invalid_request(field, std::string("must be ") + kFormats + ", not " + describe(value));
   check_keys(value, field,
              {"prompt", "text_pair", "truncation", "prompt_token_ids", "prompt_tokens",
-              "global_attention", "multi_modal_data", "mm_processor_kwargs"});
+              "global_attention", "bbox", "multi_modal_data", "mm_processor_kwargs"});
   refuse_data(value, field, "mm_processor_kwargs");
-  proto::PromptPart part;
-  if (read_file_part(value, field, read_file, part)) return part;
+  std::optional<proto::PromptPart> file = tandem::read_file(value, field, reader);
+  if (file && !is_said(value_of(value, "prompt")) && !value.contains("prompt_token_ids") &&
+      !value.contains("prompt_tokens"))
+    return std::move(*file);
   std::string found;
   for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens"}) {
     if (!value.contains(key)) continue;
@@ -213,8 +252,10 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field,
   }
   if (found.empty()) throw invalid_request(field, "has neither prompt nor prompt_token_ids");
   const std::string inner = field + "." + found;
-  part = found == "prompt" ? text_part(read_string(value[found], inner), inner)
-                           : ids_part(value[found], inner);
+  proto::PromptPart part = found == "prompt" ? text_part(read_string(value[found], inner), inner)
+                                             : ids_part(value[found], inner);
+  if (file) part.set_picture(std::move(*file->mutable_image()));
+  read_boxes(value_of(value, "bbox"), field + ".bbox", part);
   read_second(value, field, part);
   if (const json& global = value_of(value, "global_attention"); !global.is_null())
     *part.mutable_global_attention() = read_positions(global, field + ".global_attention");

@@ -56,6 +56,7 @@ Options with_target_language(const proto::Prompt& prompt, Options options,
   if (languages.target() == Target::kSourcePrefix || prompt.has_pooling()) return options;
   if (options.has_forced_bos_token_id() && options.forced_bos_token_id() != id)
     contradict(options, id, "forced_bos_token_id", std::to_string(options.forced_bos_token_id()));
+  if (languages.target() == Target::kDecoderPrompt) return options;
   bool forced = languages.target() == Target::kForcedBos;
   // Settings that force a language force the one that is asked for.
   if (!forced && !is_off(options, "forced_bos_token_id"))

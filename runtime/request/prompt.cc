@@ -13,6 +13,7 @@
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/request/global_attention.h"
 #include "runtime/request/heads/head_inputs.h"
+#include "runtime/request/image_text.h"
 #include "runtime/request/language_rules.h"
 #include "runtime/request/request_error.h"
 #include "text/unicode/unicode_classes.h"
@@ -80,6 +81,16 @@ TextOptions output_text(const proto::GenerationOptions& options, const Tokenizer
   if (languages.target() != Target::kSourcePrefix && languages.has_source())
     out.language = &options.tgt_lang();
   return out;
+}
+
+// Of a decoder that is prompted with the target's language.
+std::optional<Ids> language_prompt(const proto::GenerationOptions& options,
+                                   const Tokenizer* tokenizer) {
+  using Target = LanguageSet::Rule::Target;
+  if (!options.has_tgt_lang() || tokenizer == nullptr ||
+      tokenizer->languages().target() != Target::kDecoderPrompt)
+    return std::nullopt;
+  return Ids{tokenizer->languages().id_of(options.tgt_lang(), "tgt_lang")};
 }
 
 // Cuts the tail to `keep` tokens; the end tokens stay, if the ids end with them.
@@ -196,13 +207,16 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
                 const PromptParams& with, const Tokenizer* tokenizer,
                 const ParamsResolver& resolver) {
   const std::string& field = prompt.encoder().field();
-  if (prompt.encoder().has_frames() || prompt.encoder().has_image() || prompt.encoder().has_sound())
+  const proto::PromptPart& part = prompt.encoder();
+  if (part.has_frames() || part.has_image() || part.has_picture() || part.has_sound())
     throw invalid_request(
         field.empty() ? "prompt.encoder" : field,
         std::string("must be a text or token ids: the model's encoder reads no ") +
-            (prompt.encoder().has_image()   ? "images"
-             : prompt.encoder().has_sound() ? "sound"
-                                            : "frames"));
+            (part.has_image() || part.has_picture() ? "images"
+             : part.has_sound()                     ? "sound"
+                                                    : "frames"));
+  if (part.boxes_size() > 0)
+    throw invalid_request("bbox", "must not be given: the model knows no places of tokens");
   Ids ids = source_ids(prompt.encoder(), options, with, tokenizer,
                        cut_of(prompt.encoder(), with, tokenizer, resolver));
   check_not_empty(prompt, with);
@@ -213,11 +227,35 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
   return ids;
 }
 
+// The same of an encoder that reads images too, whose frames go into `out`.
+Ids ids_beside_image(const proto::Prompt& prompt, const proto::GenerationOptions& options,
+                     PromptParams with, const Tokenizer* tokenizer, const ModelConfig& config,
+                     const ParamsResolver& resolver, const ImageProcessor* images,
+                     PreparedPrompt& out) {
+  const proto::PromptPart& part = prompt.encoder();
+  const FrameLimits& limits = *resolver.frames();
+  if (part.has_frames() || part.has_sound()) return encoder_ids(prompt, options, with, tokenizer, resolver);
+  proto::Prompt words;
+  Words beside = words_beside_image(part, config, tokenizer, *limits.beside_ids);
+  *words.mutable_encoder() = std::move(beside.part);
+  with.add_special_tokens = with.add_special_tokens && beside.add_special;
+  with.allow_empty_prompt = with.allow_empty_prompt || part.has_image() || part.has_picture() ||
+                            prompt.has_decoder() || prompt.has_target() || prompt.has_pooling();
+  Ids ids = encoder_ids(words, options, with, tokenizer, resolver);
+  if (auto frames = frames_beside_ids(part, ids, limits, resolver.encoder_positions(), images))
+    *out.inputs.mutable_encoder_frames() = std::move(*frames);
+  return ids;
+}
+
 // As the request has them, or of its image.
 proto::EncoderFrames given_frames(const proto::PromptPart& part, const std::string& field,
                                   const FrameLimits& limits, const ImageProcessor* images) {
   if (part.has_frames()) return part.frames();
   const std::string no = ": the model's encoder reads no ";
+  if (part.has_picture())
+    throw not_supported(field,
+                        "has a text beside the image, which the model would not read; what "
+                        "the answer begins with is decoder_prompt");
   if (!limits.reads_images())
     throw invalid_request(
         field, "must be frames" + no + (part.has_image() ? "images" : "text or token ids"));
@@ -279,11 +317,14 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
     throw invalid_request("src_lang",
                           "is for texts: token ids have their language's token already");
   PreparedPrompt out;
-  if (resolver.frames() != nullptr) {
+  if (!resolver.limits().reads_ids()) {
     *out.inputs.mutable_encoder_frames() =
         frames_of(prompt.encoder(), with, *resolver.frames(), resolver.encoder_positions(), images);
   } else {
-    const Ids encoder = encoder_ids(prompt, options, with, tokenizer, resolver);
+    const Ids encoder =
+        resolver.frames() != nullptr
+            ? ids_beside_image(prompt, options, with, tokenizer, config, resolver, images, out)
+            : encoder_ids(prompt, options, with, tokenizer, resolver);
     if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
     if (prompt.encoder().has_second()) out.inputs.set_second_text(prompt.encoder().second().text());
     assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
@@ -309,6 +350,7 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
     check_prompt_ids(*given, prompt.decoder().field(), resolver.vocab_size());
   }
   if (prompt.has_target() && !given) given = Ids();  // the target brings its own BOS
+  if (!given) given = language_prompt(options, tokenizer);
   const DecoderPromptContext context{config, resolver.decoder_start(options),
                                      resolver.default_bos(options)};
   DecoderPrompt decoder = decoder_prompt_rule(config)(given, context);

@@ -220,7 +220,7 @@ PreparedRequest RequestProcessor::resolve(const proto::Prompt& prompt,
   PreparedRequest request{std::move(prepared.inputs),
                           last ? resolver_.resolve_scoring(options, prepared.lengths, *last)
                                : resolver_.resolve(options, prepared.lengths)};
-  if (request.inputs.has_encoder_frames()) check_without_ids(request.params);
+  if (!resolver_.limits().reads_ids()) check_without_ids(request.params);
   if (request.params.has_constraint()) constraints_->get(request.params.constraint());
   const auto& words = options.bad_words().texts();
   if (!last)

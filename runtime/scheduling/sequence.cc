@@ -112,11 +112,11 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
       priority_(priority) {
   TANDEM_CHECK(!seqs_.empty());
   TANDEM_CHECK(encoder_seq_ != nullptr);
-  if (const proto::EncoderFrames* frames = encoder_seq_->frames())
-    source_ = key_of(*frames);
-  else if (!params_.cache_salt().empty() || params_.has_adapter() ||
-           !encoder_seq_->global_positions().empty())
-    source_.assign(encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
+  const proto::EncoderFrames* frames = encoder_seq_->frames();
+  if (frames != nullptr) source_ = key_of(*frames);
+  if (frames != nullptr || !params_.cache_salt().empty() || params_.has_adapter() ||
+      !encoder_seq_->global_positions().empty())
+    source_.insert(source_.end(), encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
   for (const int32_t at : encoder_seq_->global_positions()) source_.push_back(global_key(at));
   if (params_.has_adapter()) {
     const uint64_t id = params_.adapter().id();

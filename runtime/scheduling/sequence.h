@@ -35,7 +35,7 @@ inline uint64_t hash_tokens(uint64_t seed, std::span<const int32_t> tokens) {
 class Sequence {
  public:
   // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids. Otherwise it is the
-  // encoder's: inputs.encoder_prompt_token_ids, or encoder_frames if there are no tokens. index:
+  // encoder's: inputs.encoder_prompt_token_ids, encoder_frames, or both. index:
   // its place in the request, on which its seed depends. The index stays when a group comes back
   // without its finished sequences.
   Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true,
@@ -59,7 +59,7 @@ class Sequence {
   std::span<const int32_t> tokens() const;
   std::span<const int32_t> prompt_tokens() const { return std::span(tokens_).first(prompt_len_); }
   std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
-  // Of an encoder that reads frames, which has no tokens; else null.
+  // Of an encoder that reads frames; else null.
   const proto::EncoderFrames* frames() const { return frames_.get(); }
   // Of the encoder's: positions with global attention, ascending.
   std::span<const int32_t> global_positions() const { return global_; }
@@ -134,9 +134,9 @@ class SequenceGroup {
   std::vector<Sequence*> unfinished_seqs() const;
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
-  // The key of the source in the caches. It is the encoder's tokens, or the shape and bits of its
-  // frames. Positions with global attention, the request's adapter and its cache_salt follow, as
-  // numbers that are no tokens.
+  // The key of the source in the caches. It is the shape and bits of the encoder's frames, if there
+  // are any, and its tokens. Positions with global attention, the request's adapter and its
+  // cache_salt follow, as numbers that are no tokens.
   std::span<const int32_t> source_key() const;
   uint64_t source_hash() const { return source_hash_; }  // of source_key()
   const SamplingParams& params() const { return params_; }

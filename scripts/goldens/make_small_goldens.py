@@ -274,6 +274,26 @@ FAMILIES = {
     "nllb-moe-ids": translator(fairseq(
         T.NllbMoeConfig, 16, 2, (2, 3), 24, 150, activation_function="relu", max_position_embeddings=64, scale_embedding=True,
         num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1, moe_token_dropout=0.25)),
+    # Three streams, distances beyond all buckets, and a prompt's rows whose biases are mixed up.
+    "prophetnet-ids": {
+        "model": (T.ProphetNetConfig, dict(
+            vocab_size=150, hidden_size=16, num_encoder_layers=2, num_decoder_layers=2, num_encoder_attention_heads=2,
+            num_decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64, ngram=3,
+            num_buckets=8, relative_max_distance=12, activation_function="gelu")),
+        "ids": (4, 150), "before": [], "behind": [3], "start": 3,
+        "special": {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "decoder_start_token_id": 3,
+                    "max_length": 48}},
+    # The language follows the start; padding within a text.
+    "seamless-ids": {
+        "model": (T.SeamlessM4Tv2Config, dict(
+            vocab_size=150, hidden_size=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
+            decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64,
+            activation_function="relu", scale_embedding=True)),
+        "class": T.SeamlessM4Tv2ForTextToText, "ids": (4, 140), "before": [140], "behind": [3], "start": 3,
+        "special": {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "decoder_start_token_id": 3,
+                    "max_length": 48},
+        "more": lambda s: [("language", s[5], {}, [3, 141]),
+                           ("pads", s[5][:4] + [0] + s[5][4:7] + [0, 0] + s[5][7:], {}, [3, 141, 20, 0, 21])]},
     # An expert takes three tokens of an input.
     "switch-ids": {
         "model": (T.SwitchTransformersConfig, dict(
@@ -342,7 +362,9 @@ def build(name, out):
     family = FAMILIES[name]
     config_class, settings = family["model"]
     config = config_class(**settings, **(family["special"] if "encoder" not in settings else {}))
-    model = T.AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
+    of = family.get("class")  # where no list of transformers has it
+    model = of._from_config(config) if of else T.AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager")
+    model.eval()
     model.generation_config = T.GenerationConfig(**family["special"])
     if "head" in family:
         model.get_output_embeddings = lambda: family["head"](model)
@@ -364,7 +386,7 @@ def build(name, out):
                                         "is_encoder_decoder": True, "torch_dtype": "float32", **settings, **special})
     write_json(folder / "generation_config.json", {**family["special"], "transformers_version": T.__version__})
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "ByT5Tokenizer"})
-    loaded = T.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    loaded = (of or T.AutoModelForSeq2SeqLM).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     maker = Maker(loaded)
     one = [m(**inputs_of(sources[4], m), decoder_input_ids=torch.tensor([[2, 9, 8]])).logits for m in (model, loaded)]
     assert torch.allclose(*one, atol=1e-5), name

@@ -1,5 +1,6 @@
-// Attention within windows of pictures: the reference's values on all CPU levels, and the bits of a
-// picture whatever is beside it. The rows that are added to one another.
+// Attention within windows of pictures and among their features: the reference's values on all CPU
+// levels, and the bits of a picture whatever is beside it. Convolutions of pictures. The rows that
+// are added to one another.
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {
@@ -66,6 +67,64 @@ TEST_P(PictureAttentionTest, APictureDoesNotSeeItsNeighbours) {
   alone.out = Tensor({points, args.out.dim(1)}, DType::kF32);
   ops::picture_attention(one, alone);
   EXPECT_TRUE(same_bits(alone.out, args.out.rows(points, 2 * points)));
+}
+
+ops::ChannelAttentionArgs random_channels(Random& random, int64_t points, int pictures) {
+  ops::ChannelAttentionArgs args{};
+  args.points = points;
+  args.width = random.pick({1, 3, 8, 32});
+  args.scale = 1.0f / std::sqrt(static_cast<float>(points));
+  const int64_t rows = pictures * points, size = random.integer(1, 3) * args.width;
+  for (Tensor* t : {&args.q, &args.k, &args.v, &args.out}) *t = random.strided(rows, size);
+  return args;
+}
+
+TEST_P(PictureAttentionTest, ChannelsMatchTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 30; ++round) {
+    ops::ChannelAttentionArgs args =
+        random_channels(random, random.integer(1, 150), side(random, 0, 3));
+    ops::channel_attention(ctx, args);
+    const Tensor got = args.out;
+    args.out = Tensor(got.shape(), DType::kF32);
+    reference::channel_attention(args);
+    EXPECT_TRUE(near(got, args.out, 8e-6, 1e-5));
+  }
+}
+
+TEST_P(PictureAttentionTest, ChannelsAreOfOnePicture) {
+  Random random;
+  Context one(1), three(3);
+  const ops::ChannelAttentionArgs args = random_channels(random, 37, 3);
+  ops::channel_attention(three, args);
+  ops::ChannelAttentionArgs alone = args;
+  for (Tensor* t : {&alone.q, &alone.k, &alone.v}) *t = t->rows(37, 74);
+  alone.out = Tensor({37, args.out.dim(1)}, DType::kF32);
+  ops::channel_attention(one, alone);
+  EXPECT_TRUE(same_bits(alone.out, args.out.rows(37, 74)));
+}
+
+TEST(PictureConv, MatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 30; ++round) {
+    ops::PictureConvArgs args{};
+    args.height = side(random, 1, 9);
+    args.width = side(random, 1, 9);
+    args.size = random.pick({1, 3, 5});
+    const int64_t rows = side(random, 0, 3) * args.height * args.width,
+                  size = random.integer(1, 40);
+    args.x = random.strided(rows, size);
+    args.out = random.strided(rows, size);
+    args.weight = random.matrix(int64_t{args.size} * args.size, size);
+    args.bias = random.vector(size);
+    ops::picture_conv(ctx, args);
+    const Tensor got = args.out;
+    args.out = Tensor(got.shape(), DType::kF32);
+    reference::picture_conv(args);
+    EXPECT_TRUE(near(got, args.out, 8e-6, 1e-5));
+  }
 }
 
 TEST(AddRows, AddsInPlaceToo) {

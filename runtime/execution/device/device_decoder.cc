@@ -150,7 +150,7 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
   std::optional<StepShape> shape;
   if (record_ && hidden == nullptr && choice.num_host() == 0 && choice.num_device() > 0 &&
-      plan.can_pad())
+      plan.can_pad() && model_.may_record(in.attention))
     shape = plan.shape(room_);
   TANDEM_CHECK(hidden != nullptr || weights == nullptr || weights->wanted.empty());
   flight->logits_ = run(plan, shape, *flight, cache, {hidden, weights}).logits;

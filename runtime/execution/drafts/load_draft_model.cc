@@ -38,6 +38,8 @@ void check_draft_frames(const std::optional<FrameLimits>& model,
     refuse_draft(draft ? "its encoder reads frames, but the model's reads token ids"
                        : "its encoder reads token ids, but the model's reads frames");
   if (!model) return;
+  if (model->beside_ids.has_value() != draft->beside_ids.has_value())
+    refuse_draft("one of the two reads token ids beside frames, the other does not");
   check_equal("the width of its encoder's frames", model->width, draft->width);
   for (int64_t count = 1; count < 10'000; count = count * 3 / 2 + 1)
     check_equal("the number of positions that its encoder makes of frames", model->length_of(count),

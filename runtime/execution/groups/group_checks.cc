@@ -37,35 +37,33 @@ void check_encoder_tokens(const SequenceLimits& limits, Ids ids, const MessageFi
   check_range(ids, limits.encoder_vocab_size, field);
 }
 
+void check_given_ids(const SequenceLimits& limits, const WorkerEncoder& encoder,
+                     const char* field) {
+  if (encoder.tokens.empty()) fail(field, "missing");
+  check_encoder_tokens(limits, encoder.tokens, {nullptr, 0, field});
+}
+
 void check_ids(const SequenceLimits& limits, const WorkerEncoder& encoder) {
   const char* const field = "encoder_seq_data.prompt_token_ids";
   if (encoder.frames.count != 0 || encoder.frames.width != 0 || !encoder.frames.values.empty())
     fail("encoder_seq_data.frames", "the model's encoder reads token ids");
-  if (encoder.tokens.empty()) fail(field, "missing");
-  check_encoder_tokens(limits, encoder.tokens, {nullptr, 0, field});
+  check_given_ids(limits, encoder, field);
   if (encoder.tokens.size() != static_cast<size_t>(encoder.length))
     fail("encoder_seq_data.encoder_length", std::to_string(encoder.length) + ", but there are " +
                                                 std::to_string(encoder.tokens.size()) + " tokens");
 }
 
-// Values that have been computed need not be there.
-void check_frames(const FrameLimits& limits, const WorkerEncoder& encoder) {
+// Values that have been computed need not be there. Returns whether they are.
+bool check_values(const FrameLimits& limits, const WorkerEncoder& encoder) {
   const WorkerFrames& frames = encoder.frames;
-  if (!encoder.tokens.empty())
-    fail("encoder_seq_data.prompt_token_ids", "the model's encoder reads frames");
   if (frames.count < 1)
     fail("encoder_seq_data.frames.num_frames",
          frames.count == 0 ? "missing" : std::to_string(frames.count) + " is negative");
   if (frames.width != limits.width)
     fail("encoder_seq_data.frames.width",
          std::to_string(frames.width) + " instead of " + std::to_string(limits.width));
-  const int64_t length = limits.length_of(frames.count);
-  if (encoder.length != length)
-    fail("encoder_seq_data.encoder_length",
-         std::to_string(encoder.length) + ", but the model makes " + std::to_string(length) +
-             " positions of " + std::to_string(frames.count) + " frames");
   const bool computed = encoder.length > 0 && encoder.done();
-  if (computed && frames.values.empty()) return;
+  if (computed && frames.values.empty()) return false;
   const int64_t size = int64_t{frames.count} * frames.width;
   if (std::ssize(frames.values) != size)
     fail("encoder_seq_data.frames.values",
@@ -73,6 +71,43 @@ void check_frames(const FrameLimits& limits, const WorkerEncoder& encoder) {
   for (size_t i = 0; i < frames.values.size(); ++i)
     if (!std::isfinite(frames.values[i]))
       fail("encoder_seq_data.frames.values", "number " + std::to_string(i) + " is not finite");
+  return true;
+}
+
+// Ids, perhaps with frames.
+void check_both(const SequenceLimits& limits, const FramesBesideIds& beside,
+                const WorkerEncoder& encoder) {
+  const char* const field = "encoder_seq_data.prompt_token_ids";
+  if (encoder.frames.count == 0 && encoder.frames.width == 0 && encoder.frames.values.empty() &&
+      !beside.has_boxes)
+    return check_ids(limits, encoder);
+  check_given_ids(limits, encoder, field);
+  const int64_t frames = encoder.frames.count;
+  const int64_t patches = limits.frames->image ? limits.frames->image->count() : 0,
+                boxes = beside.has_boxes ? std::ssize(encoder.tokens) : 0;
+  if (frames != patches + boxes && (boxes == 0 || frames != boxes))
+    fail("encoder_seq_data.frames.num_frames", std::to_string(frames));
+  const int64_t of_image = std::count(encoder.tokens.begin(), encoder.tokens.end(), beside.image_id);
+  if (beside.image_id >= 0 && of_image != beside.image_positions)
+    fail(field, std::to_string(of_image) + " positions of the image instead of " +
+                    std::to_string(beside.image_positions));
+  if (!check_values(*limits.frames, encoder)) return;
+  const int64_t length = beside.length_of(encoder.tokens, encoder.frames.values);
+  if (encoder.length != length)
+    fail("encoder_seq_data.encoder_length", std::to_string(encoder.length) +
+                                                ", but the model makes " + std::to_string(length) +
+                                                " positions");
+}
+
+void check_frames(const FrameLimits& limits, const WorkerEncoder& encoder) {
+  if (!encoder.tokens.empty())
+    fail("encoder_seq_data.prompt_token_ids", "the model's encoder reads frames");
+  check_values(limits, encoder);
+  const int64_t length = limits.length_of(encoder.frames.count);
+  if (encoder.length != length)
+    fail("encoder_seq_data.encoder_length",
+         std::to_string(encoder.length) + ", but the model makes " + std::to_string(length) +
+             " positions of " + std::to_string(encoder.frames.count) + " frames");
 }
 
 void check_global_positions(const SequenceLimits& limits, const WorkerEncoder& encoder) {
@@ -93,7 +128,9 @@ void check_encoder(const SequenceLimits& limits, const WorkerGroup& group) {
     fail(limits.frames ? "encoder_seq_data.encoder_length" : "encoder_seq_data.prompt_token_ids",
          std::to_string(given) + (limits.frames ? " positions" : " tokens") +
              ", but the model has " + std::to_string(limits.max_encoder_positions) + " positions");
-  if (limits.frames)
+  if (limits.frames && limits.frames->beside_ids)
+    check_both(limits, *limits.frames->beside_ids, encoder);
+  else if (limits.frames)
     check_frames(*limits.frames, encoder);
   else
     check_ids(limits, encoder);

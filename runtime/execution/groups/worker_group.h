@@ -43,16 +43,16 @@ struct WorkerSequence {
   bool samples() const { return chunk > 0 && num_computed + chunk == length(); }
 };
 
-// Frames that an encoder reads instead of ids: [count, width], row by row.
+// Frames that an encoder reads instead of ids or beside them: [count, width], row by row.
 struct WorkerFrames {
-  int count = 0, width = 0;   // 0: the encoder reads ids
+  int count = 0, width = 0;   // 0: there are ids alone
   std::vector<float> values;  // none once the encoder has run
 };
 
 struct WorkerEncoder {
   int64_t seq_id = 0;
   int length = 0;               // positions: rows of its output, tokens of the cross cache
-  std::vector<int32_t> tokens;  // ids, `length` of them; none of frames
+  std::vector<int32_t> tokens;  // ids; without frames `length` of them, of frames alone none
   WorkerFrames frames;
   std::vector<int32_t> global_positions;  // with global attention, ascending
   std::vector<int32_t> blocks;            // of the cross table; none if it is pooled

@@ -36,6 +36,9 @@ constexpr Defaults kClasses[] = {
     {"ViT", {224, 224}},
     {"DeiT", {256, 256}, Resample::kBicubic, kHalf, kHalf, /*center_crop=*/true},
     {"Blip", {384, 384}, Resample::kBicubic, kClipMean, kClipStd},
+    {"CLIP", {224, 224}, Resample::kBicubic, kClipMean, kClipStd, /*center_crop=*/true},
+    {"Gemma3", {224, 224}},
+    {"LayoutLMv3", {224, 224}},
     {"Donut", {2560, 1920}, Resample::kBilinear, kHalf, kHalf, false, Kind::kPage},
     {"Nougat",
      {896, 672},
@@ -163,6 +166,7 @@ ImageProcessor::ImageProcessor(const ConfigReader& in) {
       in.fail("crop_size", "is larger than size");
   }
   if (!page_ && in.flag("do_pad", false)) in.fail("do_pad", "is not supported");
+  if (in.flag("do_pan_and_scan", false)) in.fail("do_pan_and_scan", "is not supported");
   if (in.flag("do_rescale", true)) {
     const json* factor = in.find("rescale_factor");
     in.positive("rescale_factor", 1.0f);  // checks it

@@ -49,13 +49,15 @@ Content read_content(const nlohmann::json& content, const std::string& field) {
   return out;
 }
 
-// Models read the one or the other.
-proto::PromptPart only_image(Content content, const std::string& field) {
-  if (content.text.find_first_not_of(" \t\r\n") != std::string::npos)
-    throw not_supported(field,
-                        "has a text beside the image, which the model would not read; what "
-                        "the answer begins with is decoder_prompt");
-  return std::move(*content.image);
+// Whether the model reads a text beside it is found out where the model is known.
+proto::PromptPart with_image(Content content, std::string text, const std::string& field) {
+  if (content.text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return std::move(*content.image);
+  proto::PromptPart out;
+  out.set_text(std::move(text));
+  out.set_picture(std::move(*content.image->mutable_image()));
+  out.set_field(field);
+  return out;
 }
 
 // In one pass: what stands in the texts is no template.
@@ -111,8 +113,9 @@ proto::PromptPart read_messages(const nlohmann::json& messages, const std::strin
   // A developer's message alone is the text, as a chat model would answer it.
   if (!user && system) return read_prompt_part(fill_template(pattern, "", *system), "messages");
   if (!user) throw invalid_request("messages", "there is no message of the user");
-  if (user->image) return only_image(std::move(*user), user_field);
-  return read_prompt_part(fill_template(pattern, system.value_or(""), user->text), "messages");
+  std::string text = fill_template(pattern, system.value_or(""), user->text);
+  if (user->image) return with_image(std::move(*user), std::move(text), user_field);
+  return read_prompt_part(text, "messages");
 }
 
 }  // namespace tandem::server

@@ -1,5 +1,5 @@
-// Attention within windows of pictures on the device, with keys in shared memory and without; rows
-// that are added to one another.
+// Attention within windows of pictures on the device, with keys in shared memory and without, and
+// among their features; convolutions of pictures; rows that are added to one another.
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {
@@ -59,6 +59,64 @@ TEST(CudaPictureAttention, MatchesTheReference) {
                               {{14, 13, 7, 3}, 1, 1, 64}, {{18, 20, 10, 5}, 1, 1, 96}};
   for (const DType dtype : kActivations)
     for (const Problem& p : problems) check(random, p, dtype);
+}
+
+TEST(CudaChannelAttention, MatchesTheReference) {
+  Random random;
+  for (const DType dtype : kActivations)
+    for (const int width : {3, 8, 33}) {
+      Context ctx = testing::cuda_context(dtype);
+      const int64_t points = 50, rows = 2 * points, size = int64_t{2} * width;
+      const auto values = [&] { return rounded(random.matrix(rows, size), dtype); };
+      ops::ChannelAttentionArgs want{};
+      want.q = values();
+      want.k = values();
+      want.v = values();
+      want.points = points;
+      want.width = width;
+      want.scale = 1.0f / std::sqrt(static_cast<float>(points));
+      want.out = Tensor({rows, size}, DType::kF32);
+      reference::channel_attention(want);
+      const DeviceMatrix q(ctx, random, want.q, dtype), k(ctx, random, want.k, dtype),
+          v(ctx, random, want.v, dtype), out(ctx, random, rows, size, dtype);
+      ops::ChannelAttentionArgs args = want;
+      args.q = q.tensor();
+      args.k = k.tensor();
+      args.v = v.tensor();
+      args.out = out.tensor();
+      ops::channel_attention(ctx, args);
+      EXPECT_TRUE(
+          near(out.values(), rounded(want.out, dtype), dtype == DType::kF32 ? 2e-5 : 4e-2, 0))
+          << name_of(dtype) << ", groups of " << width;
+    }
+}
+
+TEST(CudaPictureConv, MatchesTheReference) {
+  Random random;
+  for (const DType dtype : kActivations)
+    for (const int size : {1, 3, 5}) {
+      Context ctx = testing::cuda_context(dtype);
+      const int64_t rows = 2 * 6 * 7, features = 150;
+      ops::PictureConvArgs want{};
+      want.x = rounded(random.matrix(rows, features), dtype);
+      want.height = 6;
+      want.width = 7;
+      want.size = size;
+      want.weight = random.matrix(int64_t{size} * size, features, 0.5f);
+      want.bias = random.vector(features);
+      want.out = Tensor({rows, features}, DType::kF32);
+      reference::picture_conv(want);
+      const DeviceMatrix x(ctx, random, want.x, dtype), out(ctx, random, rows, features, dtype);
+      ops::PictureConvArgs args = want;
+      args.x = x.tensor();
+      args.weight = to_device(ctx, want.weight);
+      args.bias = to_device(ctx, want.bias);
+      args.out = out.tensor();
+      ops::picture_conv(ctx, args);
+      EXPECT_TRUE(
+          near(out.values(), rounded(want.out, dtype), dtype == DType::kF32 ? 2e-5 : 6e-2, 0))
+          << name_of(dtype) << ", windows of " << size;
+    }
 }
 
 TEST(CudaAddRows, Adds) {
