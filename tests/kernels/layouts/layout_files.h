@@ -67,6 +67,14 @@ inline void set_attributes(const nlohmann::json& attributes, LayoutCall& call) {
   if (attributes.contains("sm_scale")) call.sm_scale = attributes.at("sm_scale").get<float>();
 }
 
+// Of a list of names, or of an object with a shape for each.
+inline std::vector<std::string> names_in(const nlohmann::json& tensors) {
+  if (tensors.is_array()) return tensors;
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : tensors.items()) names.push_back(name);
+  return names;
+}
+
 inline std::vector<LayoutCase> layout_cases(const std::string& stem) {
   const auto index = load_json(layout_folder() / (stem + ".json"));
   const auto tensors = read_tensors(layout_folder() / index.at("file").get<std::string>());
@@ -76,9 +84,9 @@ inline std::vector<LayoutCase> layout_cases(const std::string& stem) {
     one.name = entry.at("name");
     one.call.op = entry.at("op");
     set_attributes(entry.at("attributes"), one.call);
-    for (const auto& [name, shape] : entry.at("tensors").items())
+    for (const std::string& name : names_in(entry.at("tensors")))
       one.call.tensors[name] = tensors.at(one.name + "." + name);
-    for (const auto& [name, shape] : entry.at("outputs").items())
+    for (const std::string& name : names_in(entry.at("outputs")))
       one.expected[name] = tensors.at(one.name + "." + name);
     cases.push_back(std::move(one));
   }
