@@ -69,7 +69,8 @@ async function start() {
   try {
     const response = await ask('/v1/models');
     if (!response.ok) throw new Error((await errorOf(response)).message);
-    const model = (await response.json()).data[0];
+    const [model, ...others] = (await response.json()).data;
+    model.adapters = others.filter((other) => other.parent).map((other) => other.id);
     const [languages, settings] = await Promise.all(
         ['/languages', '/frontend/settings'].map(async (path) => (await ask(path)).json().catch(() => ({}))));
     const pairs = pairsOf(model, Array.isArray(languages) ? languages : []);

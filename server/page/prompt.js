@@ -13,6 +13,7 @@ const MENUS = {
   src_lang: {list: 'source_languages', none: (model) => model.default_source_language || '–'},
   tgt_lang: {list: 'target_languages', none: () => "the model's choice"},
   task: {list: 'tasks', none: () => 'none'},
+  model: {list: 'adapters', none: () => 'none'},
 };
 const mode = () => document.querySelector('input[name=mode]:checked').value;
 const kinds = () => mode() === 'compare' ? ['greedy', 'beams', 'sample'] : [mode()];
