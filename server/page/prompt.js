@@ -13,7 +13,7 @@ const MENUS = {
   src_lang: {list: 'source_languages', none: (model) => model.default_source_language || '–'},
   tgt_lang: {list: 'target_languages', none: () => "the model's choice"},
   task: {list: 'tasks', none: () => 'none'},
-  model: {list: 'adapters', none: () => 'none'},
+  adapter: {list: 'adapters', none: () => 'none', field: 'model'},
 };
 const mode = () => document.querySelector('input[name=mode]:checked').value;
 const kinds = () => mode() === 'compare' ? ['greedy', 'beams', 'sample'] : [mode()];
@@ -24,7 +24,7 @@ function requestBody(kind) {
   for (const name of ['max_tokens', ...KINDS[kind].fields])
     if ($(name).value.trim() !== '') body[name] = Number($(name).value);
   Object.assign(body, KINDS[kind].fixed);
-  for (const name of Object.keys(MENUS)) if ($(name).value) body[name] = $(name).value;
+  for (const name of Object.keys(MENUS)) if ($(name).value) body[MENUS[name].field || name] = $(name).value;
   if ($('cut').checked) body.truncate_prompt_tokens = -1;
   else body.split = 'auto';
   if ($('decoder_prompt').value !== '') body.decoder_prompt = $('decoder_prompt').value;
