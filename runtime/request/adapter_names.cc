@@ -85,7 +85,9 @@ void AdapterNames::load(const std::string& name, const std::string& path) {
   try {
     Adapter::open(directory, base_, max_rank_).check_modules(modules);
   } catch (const InputError& error) {
-    throw InputError(error.kind(), "adapter " + in_quotes(name) + ": " + error.what(), "lora_path");
+    // The client's fault, not the model's.
+    throw InputError(ErrorKind::kInvalidRequest,
+                     "lora_path: adapter " + in_quotes(name) + ": " + error.what(), "lora_path");
   }
   const MutexLock lock(mutex_);
   if (adapters_.contains(name))
