@@ -24,7 +24,7 @@ std::vector<Layer> layers_of(const Weights& w, const Build& b, const SideOptions
     if (o.of_layer) o.of_layer(i, options);
     options.cross_attention.layer = i;
     // Their rows are not the tokens alone.
-    const bool other_rows = options.block_attention || options.picture_attention;
+    const bool other_rows = options.block_attention || options.picture_attention || options.streams;
     layers.emplace_back(w / o.layers / i, other_rows ? b.without_adapters() : b, options);
   }
   // Those of other ranks are no tensors that nobody reads.

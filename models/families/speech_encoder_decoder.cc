@@ -67,8 +67,11 @@ class SpeechModel final : public CompositeModel {
  public:
   SpeechModel(const ModelConfig& c, const Build& b, const Weights& root, const Sides& sides)
       : CompositeModel(c, b, root, sides.states, encoder_options(sides), {}, sides.decoder) {
-    if (b.encoder_layers.has_first())
-      encoder_.emplace(root / "encoder", b.of_many_rows(), sides.encoder);
+    if (!b.encoder_layers.has_first()) return;
+    // With adapters of its own its layers' rows are more than the encoder's positions.
+    const Build build = b.of_many_rows();
+    encoder_.emplace(root / "encoder",
+                     sides.encoder.adapters > 0 ? build.without_adapters() : build, sides.encoder);
   }
 
  protected:
