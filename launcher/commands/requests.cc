@@ -38,7 +38,8 @@ class Session {
         format_(format),
         jsonl_(options.jsonl),
         stream_(options.stream),
-        keep_places_(options.keep_places) {
+        keep_places_(options.keep_places),
+        lora_(options.lora) {
     if (stream_)
       requests_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk, auto) {
         if (chunk.outputs_size() == 0) return;
@@ -51,7 +52,9 @@ class Session {
     const uint64_t number = submitted_++;
     try {
       if (line.too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
-      requests_.submit(number, format_.read(line.text, id));
+      JsonRequest request = format_.read(line.text, id);
+      if (!lora_.empty() && !request.options.has_lora()) request.options.set_lora(lora_);
+      requests_.submit(number, std::move(request));
       ids_.emplace(number, id);
     } catch (const InputError& e) {
       fail(number, e, id);
@@ -117,6 +120,7 @@ class Session {
   CommandRequests requests_;
   const RequestFormat& format_;
   bool jsonl_, stream_, keep_places_;
+  std::string lora_;
   std::map<uint64_t, json> ids_;  // in flight
   // Lines whose turn has not come; nothing: there is none for it.
   std::map<uint64_t, std::optional<std::string>> done_;
@@ -234,6 +238,13 @@ void RequestOptions::add(CLI::App& app) {
         ->type_name("FILE");
   }
   engine.add_engine(app);
+  {
+    const Heading heading(app, "Engine");
+    app.add_option("--lora", lora,
+                   "The adapter of requests that name none: a name of --lora-modules, or one that "
+                   "the server knows")
+        ->type_name("NAME");
+  }
   cluster.add(app);
 }
 

@@ -38,6 +38,7 @@ struct RequestOptions {
   EngineOptions engine;
   ClusterOptions cluster;
   std::string address, access_file, input;
+  std::string lora;  // the adapter of requests that name none; empty: the model
   bool jsonl = false, stream = false;
   bool keep_places = false;  // what fails is an empty line, so that lines stand for their texts
   size_t ahead = 4;          // times as many requests are in flight as are computed at once
