@@ -13,26 +13,27 @@
 namespace tandem::launcher {
 namespace {
 
-constexpr const char* kFlag = "--lora-modules";
+constexpr const char* kLoraModules = "--lora-modules";
 
 // NAME=DIR, or vLLM's {"name": …, "path": …}, whose base_model_name says nothing here.
 void read_module(const std::string& text, proto::AdapterModule& out) {
   if (text.starts_with('{')) {
-    const nlohmann::json object = parse_json(text, kFlag);
+    const nlohmann::json object = parse_json(text, kLoraModules);
     for (const auto& [key, value] : object.items()) {
       if (key == "name")
         out.set_name(read_string(value, key));
       else if (key == "path")
         out.set_path(read_string(value, key));
       else if (key != "base_model_name")
-        throw invalid_request(kFlag, in_quotes(key) + " is none of name, path, base_model_name");
+        throw invalid_request(kLoraModules,
+                              in_quotes(key) + " is none of name, path, base_model_name");
     }
   } else if (const size_t equals = text.find('='); equals != std::string::npos) {
     out.set_name(text.substr(0, equals));
     out.set_path(text.substr(equals + 1));
   }
   if (out.name().empty() || out.path().empty())
-    throw invalid_request(kFlag, in_quotes(text) + " is not of the form NAME=DIR");
+    throw invalid_request(kLoraModules, in_quotes(text) + " is not of the form NAME=DIR");
   // Workers may run in other directories.
   out.set_path(std::filesystem::absolute(out.path()).lexically_normal().string());
 }
@@ -41,7 +42,7 @@ void read_module(const std::string& text, proto::AdapterModule& out) {
 
 void add_adapter_flags(CLI::App& app, proto::AdapterConfig& adapters) {
   app.add_option_function<std::vector<std::string>>(
-         kFlag,
+         kLoraModules,
          [&adapters](const std::vector<std::string>& modules) {
            for (const std::string& text : modules) read_module(text, *adapters.add_modules());
          },
