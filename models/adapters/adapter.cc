@@ -1,6 +1,7 @@
 #include "models/adapters/adapter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -117,6 +118,7 @@ void Adapter::check(const std::string& module, ModuleChange& change) const {
                                    : "has a magnitude vector, but use_dora is off");
   if (change.b_bias && !config_.has_bias) fail("has a bias, but lora_bias is off");
   change.scaling = static_cast<float>(config_.scaling_of(module));
+  if (!std::isfinite(change.scaling)) fail("lora_alpha is no number of float32");
 }
 
 std::string Adapter::plain(const std::string& module) const {

@@ -20,7 +20,7 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
-constexpr int64_t kMaxSteps = 10'000'000;  // of a pattern over all names
+constexpr int64_t kMaxSteps = 1'000'000;  // of a pattern over a name
 
 bool ends_with_name(std::string_view module, std::string_view end) {
   return module == end || (module.size() > end.size() && module.ends_with(end) &&
@@ -183,7 +183,7 @@ ModulePattern::ModulePattern(std::string_view expression) {
     automaton_.reset();  // no name at all
     return;
   }
-  automaton_->recogniser.set_budget(kMaxSteps);
+  automaton_->recogniser.set_budget(kMaxSteps);  // clear() takes some
   automaton_->recogniser.clear();
 }
 ModulePattern::~ModulePattern() = default;
@@ -193,12 +193,17 @@ ModulePattern& ModulePattern::operator=(ModulePattern&&) noexcept = default;
 bool ModulePattern::matches(std::string_view name) const {
   if (automaton_ == nullptr) return false;
   Recogniser& recogniser = automaton_->recogniser;
-  Recogniser::State state = recogniser.start();
-  for (const char c : name) {
-    if (state == Recogniser::kDead) return false;
-    state = recogniser.next(state, static_cast<uint8_t>(c));
+  try {
+    recogniser.set_budget(kMaxSteps);
+    Recogniser::State state = recogniser.start();
+    for (const char c : name) {
+      if (state == Recogniser::kDead) return false;
+      state = recogniser.next(state, static_cast<uint8_t>(c));
+    }
+    return state != Recogniser::kDead && recogniser.accepts(state);
+  } catch (const GrammarError& error) {
+    throw InputError(error.kind(), std::string("a pattern for modules: ") + error.what());
   }
-  return state != Recogniser::kDead && recogniser.accepts(state);
 }
 
 AdapterConfig AdapterConfig::load(const std::filesystem::path& directory, int max_rank) {

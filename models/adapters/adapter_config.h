@@ -20,7 +20,7 @@ class ModulePattern {
   ~ModulePattern();
   ModulePattern(ModulePattern&&) noexcept;
   ModulePattern& operator=(ModulePattern&&) noexcept;
-  bool matches(std::string_view name) const;
+  bool matches(std::string_view name) const;  // throws InputError if that takes too long
 
  private:
   struct Automaton;
