@@ -33,6 +33,7 @@ struct AdapterDirectory {
     fs::remove_all(path, ignored);
   }
   void write(const char* name, std::string_view content) const {
+    fs::remove(path / name);  // a file that is cut to nothing may be written to the disk at once
     std::ofstream(path / name, std::ios::binary) << content;
   }
   const fs::path path = fs::temp_directory_path() / ("adapter_fuzzer." + std::to_string(getpid()));

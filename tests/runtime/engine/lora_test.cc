@@ -78,7 +78,7 @@ class Lora : public ::testing::TestWithParam<const char*> {
 };
 
 // What HuggingFace fills rows up with, and an end token twice, do not count.
-std::vector<int> trimmed(std::vector<int> ids) {
+std::vector<int> without_fill(std::vector<int> ids) {
   const auto fill = [](int id) { return id >= 0 && id <= 2; };
   while (ids.size() > 1 && fill(ids.back()) && fill(ids[ids.size() - 2])) ids.pop_back();
   return ids;
@@ -97,7 +97,8 @@ TEST_P(Lora, HuggingFacesTokensInOneBatch) {
       if (sequences.empty()) sequences.push_back(one["output_ids"]);
       ASSERT_LE(sequences.size(), results.at(name).ids.size()) << name;
       for (size_t i = 0; i < sequences.size(); ++i)
-        EXPECT_EQ(trimmed(results.at(name).ids[i]), trimmed(sequences[i])) << name << " " << i;
+        EXPECT_EQ(without_fill(results.at(name).ids[i]), without_fill(sequences[i]))
+            << name << " " << i;
     }
   }
 }
