@@ -196,18 +196,18 @@ struct BucketAttentionArgs {
   int num_heads;
   int head_dim;
   float scale;
-  Tensor biases;     // [T, num_heads * buckets]
-  int buckets;       // at least 1
-  Tensor bucket_of;  // [D] i32, each in [0, buckets)
-  Tensor out;        // [T, num_heads * head_dim]
-  int32_t ahead = 0, behind = 0;   // not negative
+  Tensor biases;                  // [T, num_heads * buckets]
+  int buckets;                    // at least 1
+  Tensor bucket_of;               // [D] i32, each in [0, buckets)
+  Tensor out;                     // [T, num_heads * head_dim]
+  int32_t ahead = 0, behind = 0;  // not negative
   Tensor own_k = {}, own_v = {};  // [T, num_heads * head_dim], or empty
   const DeviceAttentionPlan* plan = nullptr;
 };
 void bucket_attention(Context& ctx, const BucketAttentionArgs& args);
 
-// Attention among the features of a picture instead of its tokens (DaViT, Ding et al. 2022). In each
-// picture of `points` rows and each group of `width` features:
+// Attention among the features of a picture instead of its tokens (DaViT, Ding et al. 2022). In
+// each picture of `points` rows and each group of `width` features:
 //   out[t][c] = sum over c' of softmax_c'(scale * sum over t' of q[t'][c] k[t'][c']) v[t][c']
 struct ChannelAttentionArgs {
   Tensor q, k, v;  // [pictures * points, groups * width]

@@ -209,8 +209,8 @@ struct ConvWindowsArgs {
 };
 void conv_windows(Context& ctx, const ConvWindowsArgs& args);
 
-// A convolution of each feature by itself over pictures, whose rows are points, row by row. It keeps
-// the size: windows reach (size - 1) / 2 points over the edges, where there are zeros.
+// A convolution of each feature by itself over pictures, whose rows are points, row by row. It
+// keeps the size: windows reach (size - 1) / 2 points over the edges, where there are zeros.
 struct PictureConvArgs {
   Tensor x;           // [pictures * height * width, d]
   int height, width;  // of a picture, in points

@@ -177,9 +177,7 @@ void box_attention(const ops::BoxAttentionArgs& args) {
       for (int head = 0; head < args.num_heads; ++head) {
         const int64_t column = int64_t{head} * args.head_dim;
         const auto at = [&](const Tensor& x) {
-          return [&](int64_t j, int d) {
-            return double{x.row<float>(indptr[s] + j)[column + d]};
-          };
+          return [&](int64_t j, int d) { return double{x.row<float>(indptr[s] + j)[column + d]}; };
         };
         const auto score = [&](int64_t j, double x) {
           const float *from = args.boxes.row<float>(t), *to = args.boxes.row<float>(indptr[s] + j);
@@ -199,8 +197,8 @@ void bucket_attention(const ops::BucketAttentionArgs& args) {
   const int32_t *qo = args.qo_indptr.data<int32_t>(), *kv = args.kv_indptr.data<int32_t>();
   for (int64_t s = 0; s < args.kv_last_page_len.dim(0); ++s) {
     const int32_t* pages = args.kv_page_indices.data<int32_t>() + kv[s];
-    const int64_t keys = strides.block_size * (kv[s + 1] - kv[s] - 1) +
-                         args.kv_last_page_len.data<int32_t>()[s];
+    const int64_t keys =
+        strides.block_size * (kv[s + 1] - kv[s] - 1) + args.kv_last_page_len.data<int32_t>()[s];
     for (int64_t t = qo[s]; t < qo[s + 1]; ++t)
       for (int head = 0; head < args.num_heads; ++head) {
         const int64_t column = int64_t{head} * args.head_dim, position = keys - (qo[s + 1] - t);
@@ -218,8 +216,9 @@ void bucket_attention(const ops::BucketAttentionArgs& args) {
         };
         const auto score = [&](int64_t j, double x) {
           const int64_t distance = j == seen ? 0 : position + args.ahead - j;
-          const int32_t bucket = args.bucket_of.data<int32_t>()[std::clamp<int64_t>(
-              distance, 0, args.bucket_of.dim(0) - 1)];
+          const int32_t bucket =
+              args.bucket_of
+                  .data<int32_t>()[std::clamp<int64_t>(distance, 0, args.bucket_of.dim(0) - 1)];
           return x * double{args.scale} +
                  double{args.biases.row<float>(t)[head * args.buckets + bucket]};
         };

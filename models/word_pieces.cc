@@ -16,11 +16,12 @@ bool flag(const JsonView& config, const char* key, bool otherwise) {
 
 void bert_words(const TokenizerRule::StageInput& in, json& document) {
   const auto accents = in.config.find("strip_accents");
-  document["normalizer"] = {{"type", "BertNormalizer"},
-                            {"clean_text", true},
-                            {"handle_chinese_chars", flag(in.config, "tokenize_chinese_chars", true)},
-                            {"strip_accents", accents ? accents->value() : json(nullptr)},
-                            {"lowercase", flag(in.config, "do_lower_case", true)}};
+  document["normalizer"] = {
+      {"type", "BertNormalizer"},
+      {"clean_text", true},
+      {"handle_chinese_chars", flag(in.config, "tokenize_chinese_chars", true)},
+      {"strip_accents", accents ? accents->value() : json(nullptr)},
+      {"lowercase", flag(in.config, "do_lower_case", true)}};
   json vocabulary = std::move(document["model"]["vocab"]);
   document["model"] = {{"type", "WordPiece"},
                        {"unk_token", in.token("unk_token")},

@@ -212,7 +212,7 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
   out.document = std::move(in.document.value);
   out.file = in.document.name;
   if (rule) rebuild(*rule, in.config, tokens, has_tokenizer_json, out);
-  read_settings(in.config, /*tidies=*/false, out);
+  read_settings(in.config, rule != nullptr && rule->tidies, out);
   tidy_unless_bpe(in.config, out);
   return out;
 }

@@ -92,11 +92,11 @@ struct TokenizerRule {
   struct Languages {
     // Where the token of a target's language (tgt_lang) goes.
     enum class Target {
-      kNone,          // there are no languages
-      kForcedBos,     // is the first token that is generated: forced_bos_token_id
-      kDecoderStart,  // is decoder_start_token_id, unless the model's settings force a language
+      kNone,           // there are no languages
+      kForcedBos,      // is the first token that is generated: forced_bos_token_id
+      kDecoderStart,   // is decoder_start_token_id, unless the model's settings force a language
       kDecoderPrompt,  // is the decoder's prompt, behind decoder_start_token_id
-      kSourcePrefix,  // stands before the source's tokens
+      kSourcePrefix,   // stands before the source's tokens
     };
     std::string before, behind, fallback;
     Target target = Target::kNone;
@@ -139,6 +139,8 @@ struct TokenizerRule {
   std::vector<std::string> (*reserved_tokens)(const JsonView& config) = nullptr;
   // A tokenizer.json with stages of bytes counts as it is, though it names the class.
   bool but_byte_level = false;
+  // Decoding takes spaces before punctuation away, unless tokenizer_config.json says otherwise.
+  bool tidies = false;
   bool outside_is_unknown = false;  // ids without a token are decoded as unk_token
   // Empty: tokenizer.json's template, and none without that file.
   Template single = {}, pair = {};

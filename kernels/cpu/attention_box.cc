@@ -63,9 +63,9 @@ class BoxAttention {
       const float* from = args_.boxes.row<float>(starts_[s] + i);
       for (int64_t j = 0; j < count; ++j) {
         const float* to = args_.boxes.row<float>(starts_[s] + j);
-        table[i * count + j] = value(args_.down, head, box_distance(from, to, 1)) +
-                               (value(args_.across, head, box_distance(from, to, 0)) +
-                                value(args_.bias, head, j - i));
+        table[i * count + j] =
+            value(args_.down, head, box_distance(from, to, 1)) +
+            (value(args_.across, head, box_distance(from, to, 0)) + value(args_.bias, head, j - i));
       }
     }
   }

@@ -66,8 +66,8 @@ class BucketAttention {
   }
 
   int32_t bucket(int64_t distance) const {
-    return args_.bucket_of.data<int32_t>()[std::clamp<int64_t>(distance, 0,
-                                                               args_.bucket_of.dim(0) - 1)];
+    return args_.bucket_of
+        .data<int32_t>()[std::clamp<int64_t>(distance, 0, args_.bucket_of.dim(0) - 1)];
   }
 
   const ops::BucketAttentionArgs& args_;

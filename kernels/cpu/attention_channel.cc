@@ -14,8 +14,7 @@ class ChannelAttention {
         groups_(args.q.dim(1) / args.width),
         columns_floats_(round_up(args.width * args.points, kLanes16)),
         packed_floats_(ragged_packed_floats(args.width, points())),
-        slice_(4 * columns_floats_ + packed_floats_ +
-               ragged_scratch_floats(args.width, points())),
+        slice_(4 * columns_floats_ + packed_floats_ + ragged_scratch_floats(args.width, points())),
         workspace_(static_cast<float*>(
             ctx.workspace(static_cast<size_t>(slice_ * ctx.threads()) * sizeof(float)))) {}
 

@@ -11,8 +11,7 @@ ChannelAttention::ChannelAttention(const Weights& w, const Build& b, int64_t d_m
 Tensor ChannelAttention::forward(NormedRows& x, const StepTensors&) const {
   const auto [q, k, v] = qkv_.forward(x);
   const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
-  ops::channel_attention(build_.ctx,
-                         {q, k, v, points_, heads_.head_dim, options_.scale, out});
+  ops::channel_attention(build_.ctx, {q, k, v, points_, heads_.head_dim, options_.scale, out});
   return out_.forward(out);
 }
 

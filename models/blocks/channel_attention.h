@@ -1,5 +1,5 @@
-// Encoder attention among the features of a picture instead of its points (DaViT, Ding et al. 2022),
-// in groups, at a cost linear in the points.
+// Encoder attention among the features of a picture instead of its points (DaViT, Ding et al.
+// 2022), in groups, at a cost linear in the points.
 #pragma once
 
 #include "models/blocks/attention.h"

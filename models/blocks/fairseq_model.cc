@@ -20,10 +20,9 @@ TokenizerRule::PieceFile::Tokens first_pieces(const JsonView& config, const char
 
 std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
                                           const FairseqShape& shape) {
-  const std::string norm =
-      std::string(shape.sides.encoder) + (shape.embedding_norm
-                                              ? ".layernorm_embedding.weight"
-                                              : ".layers.0.self_attn_layer_norm.weight");
+  const std::string norm = std::string(shape.sides.encoder) +
+                           (shape.embedding_norm ? ".layernorm_embedding.weight"
+                                                 : ".layers.0.self_attn_layer_norm.weight");
   const Weights model = scope_of(root, shape.model, norm.c_str(), {c.d_model});
   const Weights encoder = model / shape.sides.encoder, decoder = model / shape.sides.decoder;
   const TaskSet tasks = tasks_of(c);

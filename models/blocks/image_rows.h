@@ -1,5 +1,5 @@
-// Rows of an encoder that stand for positions of an image (FramesBesideIds), whose vectors the model
-// makes of frames.
+// Rows of an encoder that stand for positions of an image (FramesBesideIds), whose vectors the
+// model makes of frames.
 #pragma once
 
 #include <cstdint>

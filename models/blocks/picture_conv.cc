@@ -56,8 +56,7 @@ std::vector<int32_t> points_of_windows(const ConvSteps& s, int64_t pictures) {
           const int64_t y = row * s.stride - s.padding + p / s.size,
                         x = column * s.stride - s.padding + p % s.size;
           const bool there = y >= 0 && y < s.height && x >= 0 && x < s.width;
-          out.push_back(
-              there ? static_cast<int32_t>((picture * s.height + y) * s.width + x) : -1);
+          out.push_back(there ? static_cast<int32_t>((picture * s.height + y) * s.width + x) : -1);
         }
   return out;
 }
@@ -68,7 +67,8 @@ PictureConv::PictureConv(const Weights& w, const Build& b, int64_t d, int size, 
                          int width)
     : build_(b), size_(size), height_(height), width_(width) {
   const int64_t points = int64_t{size} * size;
-  const Tensor kernel = to_float(w.get("weight", {d, 1, size, size})), turned({points, d}, DType::kF32);
+  const Tensor kernel = to_float(w.get("weight", {d, 1, size, size})),
+               turned({points, d}, DType::kF32);
   for (int64_t c = 0; c < d; ++c)
     for (int64_t p = 0; p < points; ++p)
       turned.row<float>(p)[c] = kernel.data<float>()[c * points + p];

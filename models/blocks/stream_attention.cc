@@ -34,8 +34,8 @@ std::vector<WholePrompt> whole_prompts(const AttentionMetadata& m) {
 class TableWriter {
  public:
   // `pages`: of the sequence, in its table from `begin` on.
-  void add(int32_t queries, int32_t keys, int32_t block_size, const PageTable& from,
-           int32_t begin, bool causal) {
+  void add(int32_t queries, int32_t keys, int32_t block_size, const PageTable& from, int32_t begin,
+           bool causal) {
     const int32_t pages = (keys - 1) / block_size + 1;
     sequences_.push_back(
         {starts_.back(), queries, keys, static_cast<int32_t>(table_.page_indices.size()), causal});
@@ -75,8 +75,8 @@ void mix(const WholePrompt& prompt, int32_t offset, const StepTensors::Streams& 
     for (int64_t t = 0; t < prompt.tokens; ++t)
       for (int64_t head = heads.begin; head < heads.end; ++head) {
         const int64_t place = (stream * all_heads + head) * prompt.tokens + t;
-        const int64_t row = first + place / all_heads % s.count * s.rows +
-                            place / (int64_t{all_heads} * s.count);
+        const int64_t row =
+            first + place / all_heads % s.count * s.rows + place / (int64_t{all_heads} * s.count);
         const auto to = static_cast<size_t>(((stream * s.rows + offset + t) * heads.size()) + head -
                                             heads.begin);
         out[to] = static_cast<int32_t>(row * all_heads + place % all_heads);
@@ -134,8 +134,8 @@ std::vector<int32_t> stream_buckets(const StreamOptions& o) {
   if (exact < 1 || o.num_buckets > kMostDistance)
     throw invalid_model("num_buckets", std::to_string(o.num_buckets) + " buckets cannot be");
   if (o.max_distance <= exact || o.max_distance > kMostDistance)
-    throw invalid_model("relative_max_distance", std::to_string(o.max_distance) +
-                                                     " is not above " + std::to_string(exact) +
+    throw invalid_model("relative_max_distance", std::to_string(o.max_distance) + " is not above " +
+                                                     std::to_string(exact) +
                                                      ", the distances of a bucket each");
   const auto whole = static_cast<float>(std::log(static_cast<double>(o.max_distance) / exact)),
              first = static_cast<float>(exact), last = static_cast<float>(o.num_buckets - 1);
@@ -208,8 +208,8 @@ Tensor StreamEmbeddings::with_streams(const Tensor& tokens, const StepTensors& i
   ops::layer_norm(build_.ctx, norm_.args({}, tokens, out.rows(0, s.tokens), {}));
   const auto embed = [&](const Tensor& positions, int stream, int64_t first) {
     const Tensor rows = out.rows(first, first + positions.dim(0));
-    ops::EmbeddingArgs args{positions, positions, tables_[static_cast<size_t>(stream)], {}, 1.0f,
-                            0,         0,         rows};
+    ops::EmbeddingArgs args{positions, positions, tables_[static_cast<size_t>(stream)], {}, 1.0f, 0,
+                            0,         rows};
     args.norm_weight = norm_.weight();
     args.norm_bias = norm_.bias();
     args.norm_eps = norm_.eps();

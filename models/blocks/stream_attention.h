@@ -1,13 +1,13 @@
-// Decoder self-attention in streams (ProphetNet, Qi et al. 2020). Beside its own row a token has one
-// for each of the next n tokens. Such a row begins as its stream's and its position's embedding; it
-// sees the tokens' own rows, and itself. Scores have biases by bucket of distance, which are a
-// linear layer of the query's own row. What follows a token is read off the first stream's row; no
-// other row depends on it.
+// Decoder self-attention in streams (ProphetNet, Qi et al. 2020). Beside its own row a token has
+// one for each of the next n tokens. Such a row begins as its stream's and its position's
+// embedding; it sees the tokens' own rows, and itself. Scores have biases by bucket of distance,
+// which are a linear layer of the query's own row. What follows a token is read off the first
+// stream's row; no other row depends on it.
 //
 // HuggingFace mixes up the biases of a prompt's rows: a row takes those of another row, stream and
 // head (heads, streams and tokens are laid out in two orders; for a single token both are one). To
-// say what it says, all streams of the whole prompt are computed once more in the step that ends it:
-// they need of the prompt only the keys of its tokens' own rows.
+// say what it says, all streams of the whole prompt are computed once more in the step that ends
+// it: they need of the prompt only the keys of its tokens' own rows.
 #pragma once
 
 #include <cstdint>

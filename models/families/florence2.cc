@@ -51,9 +51,10 @@ Extras read_extras(const ModelConfig& c) {
     vision.fail("projection_dim", "is not the width of text_config, " + std::to_string(c.d_model));
   const ConvSteps& last = out.last().steps;
   if (std::max(last.rows(), last.columns()) > out.places)
-    vision.fail("max_position_embeddings", "is " + std::to_string(out.places) + ", but an image of " +
-                                               std::to_string(size.width) + " x " +
-                                               std::to_string(size.height) + " pixels has more");
+    vision.fail("max_position_embeddings", "is " + std::to_string(out.places) +
+                                               ", but an image of " + std::to_string(size.width) +
+                                               " x " + std::to_string(size.height) +
+                                               " pixels has more");
   return out;
 }
 
@@ -105,8 +106,8 @@ class ImageVectors {
     Context& ctx = build_.ctx;
     const int64_t width = points.dim(1);
     const Tensor placed = ctx.make({images * count, width}), means = ctx.make({images, width});
-    ops::embedding(ctx, {step_list(ctx, from), step_list(ctx, places), points, places_, 1.0f, 0, 0,
-                         placed});
+    ops::embedding(
+        ctx, {step_list(ctx, from), step_list(ctx, places), points, places_, 1.0f, 0, 0, placed});
     const std::vector<float> shares(all.size(), 1.0f / static_cast<float>(points_));
     ops::combine_rows(ctx, {placed, step_list(ctx, all).reshape({images, points_}),
                             step_values(ctx, shares).reshape({images, points_}), means});
@@ -163,8 +164,9 @@ struct Source {
                  places = ctx.make({x.dim(0), x.dim(1)});
     if (const std::vector<int32_t> rows = image_rows(ctx, in, image_id); !rows.empty())
       ops::scatter_rows(ctx, {images.forward(in), step_list(ctx, rows), x});
-    ops::embedding(ctx, {in.encoder_positions, {}, positions.table(), {}, 1.0f, 0,
-                         -positions.offset(), places});
+    ops::embedding(
+        ctx,
+        {in.encoder_positions, {}, positions.table(), {}, 1.0f, 0, -positions.offset(), places});
     return norm.add_norm(places, x);
   }
 };
@@ -249,8 +251,7 @@ ImageText image_text(const std::string& text, const ImageTextContext& with) {
   ImageText out{sentence_of(text), /*add_special=*/false};
   if (!with.has_image) return out;
   const ConfigReader in = with.config.reader();
-  const std::string image =
-      with.token_of(size_or(in, "image_token_id", in.kMaxRows, 51289));
+  const std::string image = with.token_of(size_or(in, "image_token_id", in.kMaxRows, 51289));
   std::string before;
   for (int64_t i = 0; i < with.image_positions; ++i) before += image;
   const auto end = with.config.eos_token_id;

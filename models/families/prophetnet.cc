@@ -11,7 +11,6 @@
 #include "models/blocks/seq2seq.h"
 #include "models/config/side_config.h"
 #include "models/family.h"
-#include "models/sides/sides.h"
 #include "models/word_pieces.h"
 
 namespace tandem {
@@ -44,10 +43,9 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   c.encoder_attention_heads =
       in.size("num_encoder_attention_heads", kCount, "num_attention_heads").value_or(16);
   c.decoder_attention_heads = size_or(in, "num_decoder_attention_heads", kCount, 16);
-  for (const auto& [key, heads] : {std::pair("num_encoder_attention_heads",
-                                             c.encoder_attention_heads),
-                                   std::pair("num_decoder_attention_heads",
-                                             c.decoder_attention_heads)})
+  for (const auto& [key, heads] :
+       {std::pair("num_encoder_attention_heads", c.encoder_attention_heads),
+        std::pair("num_decoder_attention_heads", c.decoder_attention_heads)})
     if (c.d_model % heads != 0)
       in.fail(key, "is " + std::to_string(heads) + ", which does not divide hidden_size (" +
                        std::to_string(c.d_model) + ")");
@@ -56,7 +54,8 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   c.max_position_embeddings = size_or(in, "max_position_embeddings", in.kMaxRows, 512);
   c.activation = in.activation("activation_function", "gelu");
   c.tie_word_embeddings = in.flag("tie_word_embeddings", true);
-  need_flag(in, "add_cross_attention", true, "there is no encoder without");
+  if (!in.flag("add_cross_attention", true))
+    in.fail("add_cross_attention", "is false: there is no encoder without");
   const int pad = padding_of(in, kPad);
   if (pad < 0 || pad >= c.vocab_size)
     in.fail("pad_token_id", "is " + std::to_string(pad) + ", which is not in the vocabulary");
@@ -72,8 +71,8 @@ ModelLimits limits(const ModelConfig& c) {
   const StreamOptions streams = read_streams(c.reader());
   // Rows of a token, and those of a whole prompt's streams.
   out.scratch_values_per_token =
-      (2 + streams.ngram) * (out.scratch_values_per_token +
-                             2 * int64_t{streams.num_buckets} * c.decoder_attention_heads);
+      (2 + streams.ngram) *
+      (out.scratch_values_per_token + 2 * int64_t{streams.num_buckets} * c.decoder_attention_heads);
   return out;
 }
 
@@ -95,9 +94,8 @@ Tensor position_table(const Weights& side, const ModelConfig& c) {
 std::vector<Tensor> stream_tables(const Weights& decoder, const ModelConfig& c, int ngram) {
   const Shape shape{ngram, c.d_model};
   const Tensor rows = to_float((decoder / "ngram_embeddings").get("weight", shape)).reshape(shape);
-  const Tensor positions =
-      position_rows(position_table(decoder, c), decoder_positions(c),
-                    padding_of(c.reader(), kPad) + kBeforeFirst + kBehindLast);
+  const Tensor positions = position_rows(position_table(decoder, c), decoder_positions(c),
+                                         padding_of(c.reader(), kPad) + kBeforeFirst + kBehindLast);
   std::vector<Tensor> out;
   for (int stream = 0; stream < ngram; ++stream) {
     const float* row = rows.row<float>((stream + ngram - 1) % ngram);
@@ -173,9 +171,23 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
                                    of_decoder);
 }
 
+// HuggingFace's class runs in Python: it drops characters of no kind too, and tidies decoded texts
+// as a whole.
+void stages(const TokenizerRule::StageInput& in, nlohmann::json& document) {
+  using nlohmann::json;
+  bert_words(in, document);
+  json words = std::move(document["normalizer"]);
+  json others = {
+      {"type", "Replace"}, {"pattern", {{"Regex", "[\\p{C}&&[^\\t\\n\\r]]"}}}, {"content", ""}};
+  document["normalizer"] = {{"type", "Sequence"},
+                            {"normalizers", json::array({std::move(others), std::move(words)})}};
+  document["decoder"]["cleanup"] = false;
+}
+
 TokenizerRule tokenizer() {
   TokenizerRule rule{"ProphetNetTokenizer", "prophetnet", TokenizerRule::Kind::kWordPiece};
-  rule.stages = bert_words;
+  rule.stages = stages;
+  rule.tidies = true;
   rule.pieces.name = "prophetnet.tokenizer";
   rule.special_tokens = class_tokens({{"unk_token", "[UNK]"},
                                       {"sep_token", "[SEP]"},

@@ -1,8 +1,8 @@
 // T5Gemma (HuggingFace T5GemmaForConditionalGeneration) and T5Gemma 2: RMS norms of
 // 1 + weight before and behind each part, fewer heads of keys than of queries, rotary positions,
 // windows in some layers, sides of sizes of their own. The first has soft caps; the second norms of
-// heads, one softmax over the keys of decoder and encoder, an embedding of its own for the end of an
-// image, and images among the encoder's tokens.
+// heads, one softmax over the keys of decoder and encoder, an embedding of its own for the end of
+// an image, and images among the encoder's tokens.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -17,11 +17,11 @@
 #include "models/config/side_config.h"
 #include "models/config/vision_config.h"
 #include "models/family.h"
+#include "models/sides/page_rows.h"
 
 namespace tandem {
 namespace {
 
-constexpr int kEdges = 4;  // of a box: left, top, right, bottom
 constexpr const char* kTable = "relative_attention_bias";
 
 // The biases of encoder attention, by what their distances are of.
@@ -66,8 +66,7 @@ void read_axis(const ConfigReader& in, const nlohmann::json& entry, int place, E
 
 Extras read_extras(const ConfigReader& in) {
   Extras out;
-  out.gated =
-      in.find("feed_forward_proj") && in.string("feed_forward_proj").starts_with("gated-");
+  out.gated = in.find("feed_forward_proj") && in.string("feed_forward_proj").starts_with("gated-");
   out.eps = in.positive("layer_norm_epsilon", 1e-6f);
   out.decoder = {false, size_or(in, "relative_attention_num_buckets", in.kMaxCount, 32),
                  size_or(in, "relative_attention_max_distance", in.kMaxWidth, 128)};
@@ -79,8 +78,7 @@ Extras read_extras(const ConfigReader& in) {
   if (!list.is_array()) in.fail("relative_bias_args", "is no list");
   for (size_t i = 0; i < list.size(); ++i) read_axis(in, list[i], static_cast<int>(i), out);
   out.patches = read_patches(in, 224, 16);
-  if (out.patches.rows() != out.patches.columns())
-    in.fail("image_size", "is not that of a square");
+  if (out.patches.rows() != out.patches.columns()) in.fail("image_size", "is not that of a square");
   out.places = size_or(in, "max_2d_position_embeddings", in.kMaxRows, 1024);
   return out;
 }
@@ -102,39 +100,6 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   read_extras(in);
 }
 
-// --- Frames: a page's patches, if there is a page, then a box for each id ------------------------
-
-// The patch under the middle of a box, in HuggingFace's float32.
-int32_t patch_under(const float* box, int side) {
-  const auto cell = [&](float low, float high) {
-    const float at = std::floor((low + high) / 2.0f * static_cast<float>(side));
-    return static_cast<int32_t>(std::clamp(at, 0.0f, static_cast<float>(side - 1)));
-  };
-  return cell(box[1], box[3]) * side + cell(box[0], box[2]);
-}
-
-// Boxes of no place: all edges 0, or all 1.
-bool is_special(const float* box) {
-  double sum = 0;
-  for (int i = 0; i < kEdges; ++i) sum += double{box[i]};
-  return sum / kEdges == 0.0 || sum / kEdges == 1.0;
-}
-
-// A sequence's part of the frames.
-struct Page {
-  const float* values;  // [frames, width]
-  int64_t ids, width;
-  int64_t patches;  // 0: there is no page
-  const float* box(int64_t id) const { return values + (patches + id) * width; }
-  // Whether each patch stands for itself.
-  std::vector<bool> left(int side) const {
-    std::vector<bool> out(static_cast<size_t>(patches), true);
-    for (int64_t i = 0; i < ids && patches > 0; ++i)
-      out[static_cast<size_t>(patch_under(box(i), side))] = false;
-    return out;
-  }
-};
-
 ModelLimits limits(const ModelConfig& c) {
   const Extras extras = read_extras(c.reader());
   ModelLimits out = encoder_decoder_limits(c);
@@ -150,75 +115,13 @@ ModelLimits limits(const ModelConfig& c) {
     const int64_t count = std::ssize(ids), frame = patches.frame_width();
     const bool page = std::ssize(values) > count * frame;
     const std::vector<bool> left =
-        Page{values.data(), count, frame, page ? patches.count() : 0}.left(patches.rows());
+        left_patches({values.data(), count, frame, page ? patches.count() : 0}, patches.rows());
     return count + std::count(left.begin(), left.end(), true);
   };
   frames.beside_ids = std::move(beside);
   out.frames = std::move(frames);
   return out;
 }
-
-// --- A step's rows -------------------------------------------------------------------------------
-
-struct Rows {
-  std::vector<int32_t> of_tokens;     // rows of the encoder: of each id
-  std::vector<int32_t> under_tokens;  // the patch that is added to each id; -1: none
-  std::vector<int32_t> of_patches;    // rows of the patches that stand for themselves
-  std::vector<int32_t> left;          // and these patches
-  std::vector<int32_t> frames;        // of each patch
-  std::array<std::vector<int32_t>, kEdges> places;  // of the embeddings of each row's edges
-  std::vector<float> boxes;                         // [rows, 4], for attention
-};
-
-class RowWriter {
- public:
-  RowWriter(const Extras& extras) : extras_(extras) {}
-
-  // frame: the page's first one.
-  void add(const Page& page, int32_t frame) {
-    const auto first_patch = static_cast<int32_t>(rows_.frames.size());
-    const int side = extras_.patches.rows();
-    for (int64_t i = 0; i < page.patches; ++i)
-      rows_.frames.push_back(frame + static_cast<int32_t>(i));
-    for (int64_t i = 0; i < page.ids; ++i) {
-      const float* box = page.box(i);
-      const bool added = page.patches > 0 && !is_special(box);
-      rows_.under_tokens.push_back(added ? first_patch + patch_under(box, side) : -1);
-      rows_.of_tokens.push_back(count_++);
-      add_box(box, page.patches > 0);
-    }
-    const std::vector<bool> left = page.left(side);
-    for (int32_t p = 0; p < page.patches; ++p) {
-      if (!left[static_cast<size_t>(p)]) continue;
-      rows_.left.push_back(first_patch + p);
-      rows_.of_patches.push_back(count_++);
-      const auto edge = [&](int at) {
-        return static_cast<float>(at) / static_cast<float>(side);
-      };
-      const float box[kEdges] = {edge(p % side), edge(p / side), edge(p % side + 1),
-                                 edge(p / side + 1)};
-      add_box(box, true);
-    }
-  }
-  const Rows& rows() const { return rows_; }
-
- private:
-  // HuggingFace computes in double where there is a page, else in float32.
-  void add_box(const float* box, bool wide) {
-    for (size_t i = 0; i < kEdges; ++i) {
-      const float edge = std::clamp(box[i], 0.0f, 1.0f);
-      const int last = extras_.places - 1;
-      rows_.places[i].push_back(wide ? static_cast<int32_t>(double{edge} * last)
-                                     : static_cast<int32_t>(edge * static_cast<float>(last)));
-      const size_t other = (i + 2) % kEdges;
-      rows_.boxes.push_back(wide ? box[i] : (box[i] + box[other]) / 2.0f);
-    }
-  }
-
-  const Extras& extras_;
-  Rows rows_;
-  int32_t count_ = 0;
-};
 
 class PageModel final : public Seq2Seq {
  public:
@@ -239,16 +142,17 @@ class PageModel final : public Seq2Seq {
 
   StageState encode_stage(const StepTensors& in, StageState state) override {
     StepTensors step = in;
-    const Rows rows = rows_of(in);
-    step.boxes = step_values(ctx_, rows.boxes)
-                     .reshape({std::ssize(rows.boxes) / kEdges, int64_t{kEdges}});
+    const PageRows rows = rows_of(in);
+    constexpr auto kEdges = static_cast<int64_t>(PageRows::kEdges);
+    step.boxes = step_values(ctx_, rows.boxes).reshape({std::ssize(rows.boxes) / kEdges, kEdges});
     return Seq2Seq::encode_stage(step, std::move(state));
   }
 
  protected:
   Tensor embed_source(const StepTensors& in) override {
-    const Rows rows = rows_of(in);
-    const Tensor tokens = source_->tokens.forward(in.encoder_input_ids, in.encoder_input_ids, {}, 0),
+    const PageRows rows = rows_of(in);
+    const Tensor tokens =
+                     source_->tokens.forward(in.encoder_input_ids, in.encoder_input_ids, {}, 0),
                  x = make(in.encoder_positions.dim(0));
     if (!rows.frames.empty()) {
       const Tensor frames =
@@ -275,20 +179,20 @@ class PageModel final : public Seq2Seq {
  private:
   Tensor make(int64_t rows) { return ctx_.make({rows, d_model_}); }
 
-  Rows rows_of(const StepTensors& in) {
+  PageRows rows_of(const StepTensors& in) {
     const std::vector<int32_t> starts = frame_starts(ctx_, in);
     const Tensor frames = ctx_.on_host(in.encoder_frames);
     const int64_t patches = extras_.patches.count();
-    RowWriter out(extras_);
+    PageRows out;
     for (size_t i = 0; i + 1 < starts.size(); ++i) {
       const int64_t count = starts[i + 1] - starts[i];
       // Without a page there is a row for each box.
       const bool page = count > in.host->encoder_seq_lens[i];
-      out.add({frames.row<float>(starts[i]), page ? count - patches : count, frames.dim(1),
-               page ? patches : 0},
-              starts[i]);
+      add_page({frames.row<float>(starts[i]), page ? count - patches : count, frames.dim(1),
+                page ? patches : 0},
+               starts[i], extras_.patches.rows(), extras_.places, out);
     }
-    return out.rows();
+    return out;
   }
 
   // The embeddings of two edges.

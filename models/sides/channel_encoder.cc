@@ -43,7 +43,8 @@ void check_stage(const ConfigReader& in, const Config::Stage& s, int window) {
       s.points() > ConfigReader::kMaxRows)
     in.fail("patch_size", "does not fit a picture of " + std::to_string(c.width) + " x " +
                               std::to_string(c.height) + " points");
-  for (const auto& [key, parts] : {std::pair("num_heads", s.heads), std::pair("num_groups", s.groups)})
+  for (const auto& [key, parts] :
+       {std::pair("num_heads", s.heads), std::pair("num_groups", s.groups)})
     if (s.d_model % parts != 0)
       in.fail(key, "has " + std::to_string(parts) + ", which does not divide embed_dim (" +
                        std::to_string(s.d_model) + ")");
@@ -70,8 +71,8 @@ int64_t ChannelEncoderConfig::scratch_values() const {
   int64_t before = ImagePatches::kChannels;
   for (const Stage& s : stages) {
     const int64_t windows = before * s.steps.size * s.steps.size;
-    most = std::max(most, s.points() * (std::max(int64_t{s.ffn_dim}, windows) +
-                                        8 * int64_t{s.d_model}));
+    most = std::max(most,
+                    s.points() * (std::max(int64_t{s.ffn_dim}, windows) + 8 * int64_t{s.d_model}));
     before = s.d_model;
   }
   return (most - 1) / stages.back().points() + 1;
@@ -96,8 +97,8 @@ ChannelEncoderConfig read_channel_encoder(const ConfigReader& in, int height, in
         std::pair("patch_stride", strides.size()), std::pair("patch_padding", paddings.size()),
         std::pair("patch_prenorm", norms.size())})
     if (size != count)
-      in.fail(key, "has " + std::to_string(size) + " stages, embed_dim has " +
-                       std::to_string(count));
+      in.fail(key,
+              "has " + std::to_string(size) + " stages, embed_dim has " + std::to_string(count));
   Config out;
   out.height = height;
   out.width = width;
@@ -112,8 +113,8 @@ ChannelEncoderConfig read_channel_encoder(const ConfigReader& in, int height, in
     steps.padding = paddings[i];
     const double ffn = ratio * widths[i];
     if (ffn < 1 || ffn > kWidth) in.fail("mlp_ratio", "makes layers too large or too small");
-    const Config::Stage stage{steps,     widths[i],             depths[i], heads[i],
-                              groups[i], static_cast<int>(ffn), norms[i]};
+    const Config::Stage stage{
+        steps, widths[i], depths[i], heads[i], groups[i], static_cast<int>(ffn), norms[i]};
     check_stage(in, stage, out.window);
     out.stages.push_back(stage);
     steps.height = stage.steps.rows();
@@ -135,8 +136,8 @@ Tensor ChannelEncoder::Layer<Attention>::forward(Context& ctx, Tensor x,
   return x;
 }
 
-ChannelEncoder::Block ChannelEncoder::make_block(const Weights& w, const Build& b,
-                                                 const Config& c, const Config::Stage& s) {
+ChannelEncoder::Block ChannelEncoder::make_block(const Weights& w, const Build& b, const Config& c,
+                                                 const Config::Stage& s) {
   const int height = s.steps.rows(), width = s.steps.columns();
   const auto conv = [&](const Weights& layer, const char* name) {
     return PictureConv(layer / name, b, s.d_model, kConvSize, height, width);
@@ -170,12 +171,12 @@ ChannelEncoder::ChannelEncoder(const Weights& w, const Build& b, const Config& c
   for (size_t i = 0; i < c.stages.size(); ++i) {
     const Config::Stage& s = c.stages[i];
     const Weights conv = split / "convs" / static_cast<int>(i);
-    Stage made{s.norm_first, Norm(conv / "norm", b, s.norm_first ? before : s.d_model),
+    Stage made{s.norm_first,
+               Norm(conv / "norm", b, s.norm_first ? before : s.d_model),
                StridedConv(conv / "conv", b, before, s.d_model, s.steps),
                {}};
     for (int layer = 0; layer < s.layers; ++layer)
-      made.blocks.push_back(
-          make_block(split / "blocks" / static_cast<int>(i) / layer, b, c, s));
+      made.blocks.push_back(make_block(split / "blocks" / static_cast<int>(i) / layer, b, c, s));
     stages_.push_back(std::move(made));
     before = s.d_model;
   }

@@ -38,7 +38,8 @@ class ChannelEncoder {
  public:
   // w: "convs" and "blocks". All of it is on each rank, tensor parallel.
   ChannelEncoder(const Weights& w, const Build& b, const ChannelEncoderConfig& config);
-  // pixels: [pictures * height * width, 3] f32 → [pictures * points of the last stage, its d_model].
+  // pixels: [pictures * height * width, 3] f32 → [pictures * points of the last stage, its
+  // d_model].
   Tensor forward(const Tensor& pixels, const StepTensors& in) const;
 
  private:

@@ -37,8 +37,7 @@ class TurnedMatrix final : public WeightSource {
   std::string where_;
 };
 
-RowParallelLinear product_of(const Weights& w, const Build& b, const Config& c,
-                             const Range& part) {
+RowParallelLinear product_of(const Weights& w, const Build& b, const Config& c, const Range& part) {
   TurnedMatrix matrix(w, "mm_input_projection_weight", c.vision.d_model, c.d_model);
   return {Weights(matrix), b, c.vision.d_model, c.d_model, part, Bias::kNone};
 }
@@ -65,8 +64,7 @@ std::vector<EncoderLayer> layers_of(const Weights& w, const Build& b, const Visi
 
 Tensor position_table(const Weights& w, const Build& b, const VisionConfig& v) {
   const Shape shape{v.patches.count(), v.d_model};
-  return b.ctx.resident(
-      to_float((w / "position_embedding").get("weight", shape)).reshape(shape));
+  return b.ctx.resident(to_float((w / "position_embedding").get("weight", shape)).reshape(shape));
 }
 
 }  // namespace
@@ -98,8 +96,8 @@ PooledPictures::PooledPictures(const Weights& w, const Build& b, const Config& c
       projection_(w / "vision_tower.vision_model.embeddings.patch_embedding", b, c.vision.d_model,
                   c.vision.patches),
       positions_(position_table(w / "vision_tower.vision_model.embeddings", b, c.vision)),
-      layers_(layers_of(w / "vision_tower.vision_model.encoder.layers", b.of_many_rows(),
-                        c.vision)),
+      layers_(
+          layers_of(w / "vision_tower.vision_model.encoder.layers", b.of_many_rows(), c.vision)),
       last_norm_(w / "vision_tower.vision_model.post_layernorm", b, c.vision.d_model, c.vision.eps),
       pooled_norm_(w / "multi_modal_projector.mm_soft_emb_norm", b, c.vision.d_model, c.vision.eps,
                    NormKind::kRmsPlusOne),
@@ -134,9 +132,8 @@ Tensor PooledPictures::pooled(const Tensor& x) const {
     for (int row = 0; row < config_.rows(); ++row)
       for (int column = 0; column < config_.columns(); ++column)
         for (int i = 0; i < side * side; ++i)
-          places.push_back(static_cast<int32_t>(picture * of_picture +
-                                                (row * side + i / side) * columns +
-                                                column * side + i % side));
+          places.push_back(static_cast<int32_t>(
+              picture * of_picture + (row * side + i / side) * columns + column * side + i % side));
   const int64_t count = pictures * config_.vectors(), size = int64_t{side} * side;
   const std::vector<float> shares(places.size(), 1.0f / static_cast<float>(size));
   Context& ctx = build_.ctx;

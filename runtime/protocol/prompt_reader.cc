@@ -121,8 +121,8 @@ void check_boxes(const proto::PromptPart& part, const std::string& field) {
   for (const proto::Box& box : part.boxes())
     for (const float edge : {box.left(), box.top(), box.right(), box.bottom()})
       if (!(edge >= 0 && edge <= 1))
-        throw invalid_request("bbox", "has " + describe(json(edge)) +
-                                          "; edges are parts of the page, from 0 to 1");
+        throw invalid_request(
+            "bbox", "has " + describe(json(edge)) + "; edges are parts of the page, from 0 to 1");
 }
 
 void check_part(const proto::PromptPart& part, const std::string& name, bool encoder = false) {
@@ -230,8 +230,7 @@ void read_second(const json& value, const std::string& field, proto::PromptPart&
 
 }  // namespace
 
-proto::PromptPart read_prompt_part(const json& value, const std::string& field,
-                                   ReadFile reader) {
+proto::PromptPart read_prompt_part(const json& value, const std::string& field, ReadFile reader) {
   if (value.is_string()) return text_part(value.get<std::string>(), field);
   if (value.is_array()) return ids_part(value, field);
   if (!value.is_object())
@@ -242,8 +241,11 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field,
   refuse_data(value, field, "mm_processor_kwargs");
   std::optional<proto::PromptPart> file = tandem::read_file(value, field, reader);
   if (file && !is_said(value_of(value, "prompt")) && !value.contains("prompt_token_ids") &&
-      !value.contains("prompt_tokens"))
+      !value.contains("prompt_tokens")) {
+    if (!value_of(value, "bbox").is_null())
+      throw invalid_request(field + ".bbox", "is of prompt_token_ids, of which there are none");
     return std::move(*file);
+  }
   std::string found;
   for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens"}) {
     if (!value.contains(key)) continue;

@@ -91,8 +91,8 @@ std::optional<proto::EncoderFrames> frames_beside_ids(const proto::PromptPart& p
     out = images->frames(image_of(part), field, limits);
   }
   if (beside.has_boxes) add_boxes(part, ids.size(), out);
-  const int64_t length = beside.length_of(
-      ids, std::span(out.values().data(), static_cast<size_t>(out.values_size())));
+  const int64_t length =
+      beside.length_of(ids, std::span(out.values().data(), static_cast<size_t>(out.values_size())));
   if (positions > 0 && length > positions)
     throw InputError(ErrorKind::kResource,
                      field + ": the model makes " + std::to_string(length) +

@@ -234,7 +234,8 @@ Ids ids_beside_image(const proto::Prompt& prompt, const proto::GenerationOptions
                      PreparedPrompt& out) {
   const proto::PromptPart& part = prompt.encoder();
   const FrameLimits& limits = *resolver.frames();
-  if (part.has_frames() || part.has_sound()) return encoder_ids(prompt, options, with, tokenizer, resolver);
+  if (part.has_frames() || part.has_sound())
+    return encoder_ids(prompt, options, with, tokenizer, resolver);
   proto::Prompt words;
   Words beside = words_beside_image(part, config, tokenizer, *limits.beside_ids);
   *words.mutable_encoder() = std::move(beside.part);

@@ -131,8 +131,10 @@ class Maker:
         states = self.model.get_encoder()(**inputs, return_dict=True).last_hidden_state
         ids = torch.tensor([decoder])
         out = self.model(**inputs, decoder_input_ids=ids, output_hidden_states=True, use_cache=False)
+        streams = getattr(out, "decoder_ngram_hidden_states", None)  # the logits are of the first one
+        last = (streams or out.decoder_hidden_states)[-1][0][:len(decoder)]
         tensors = {"encoder_last_hidden_state": states[0], "decoder_input_ids": ids[0], "decoder_logits": out.logits[0],
-                   "decoder_last_hidden_state": out.decoder_hidden_states[-1][0]}
+                   "decoder_last_hidden_state": last}
         case.update(tensors=sorted(tensors), teacher_forced_decoder_ids=decoder)
         self.tensors.update({f"{case['name']}.{k}": v.clone().contiguous() for k, v in tensors.items()})
 
@@ -240,6 +242,7 @@ def two_sides(encoder, decoder, low, pad):
 
 BART = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
 T5 = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+ENDS_AT_3 = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "decoder_start_token_id": 3, "max_length": 48}
 LANGUAGES = (140, 141)  # source and target
 
 
@@ -277,21 +280,18 @@ FAMILIES = {
     # Three streams, distances beyond all buckets, and a prompt's rows whose biases are mixed up.
     "prophetnet-ids": {
         "model": (T.ProphetNetConfig, dict(
-            vocab_size=150, hidden_size=16, num_encoder_layers=2, num_decoder_layers=2, num_encoder_attention_heads=2,
-            num_decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64, ngram=3,
-            num_buckets=8, relative_max_distance=12, activation_function="gelu")),
+            vocab_size=150, hidden_size=16, num_encoder_layers=2, num_decoder_layers=2, num_encoder_attention_heads=2, ngram=3,
+            num_decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64, num_buckets=8,
+            relative_max_distance=12, activation_function="gelu")),
         "ids": (4, 150), "before": [], "behind": [3], "start": 3,
-        "special": {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "decoder_start_token_id": 3,
-                    "max_length": 48}},
+        "special": ENDS_AT_3},
     # The language follows the start; padding within a text.
     "seamless-ids": {
         "model": (T.SeamlessM4Tv2Config, dict(
-            vocab_size=150, hidden_size=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
-            decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64,
-            activation_function="relu", scale_embedding=True)),
+            vocab_size=150, hidden_size=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2, scale_embedding=True,
+            decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=64)),
         "class": T.SeamlessM4Tv2ForTextToText, "ids": (4, 140), "before": [140], "behind": [3], "start": 3,
-        "special": {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "decoder_start_token_id": 3,
-                    "max_length": 48},
+        "special": ENDS_AT_3,
         "more": lambda s: [("language", s[5], {}, [3, 141]),
                            ("pads", s[5][:4] + [0] + s[5][4:7] + [0, 0] + s[5][7:], {}, [3, 141, 20, 0, 21])]},
     # An expert takes three tokens of an input.
@@ -350,8 +350,7 @@ FAMILIES = {
         "special": {"bos_token_id": 2, "eos_token_id": [1, 5], "pad_token_id": 0, "max_length": 48}, "eos": 5},
     "t5gemma2-ids": {
         "model": t5gemma2(140), "fill": fill_gemma, "ids": (9, 140), "before": [2], "behind": [], "start": 2,
-        "special": {"bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "decoder_start_token_id": 2,
-                    "max_length": 48},
+        "special": {**ENDS_AT_3, "eos_token_id": 1, "decoder_start_token_id": 2},
         "rename": lambda n: n.replace("encoder.text_model.", "encoder.").replace("vision_tower.",
                                                                                  "vision_tower.vision_model."),
         "more": lambda s: [("image_end", s[4][:5] + [IMAGE_END] + s[4][5:] + [IMAGE_END], {}, [2, IMAGE_END, 20])]},

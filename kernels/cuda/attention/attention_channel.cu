@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(kThreads) channel_kernel(ChannelParams<T> p) {
   for (int64_t t = 0; t < p.points; t += kRows) {
     const int count = static_cast<int>(min(int64_t{kRows}, p.points - t));
     load_rows(p.k + (first + t) * p.k_stride + column, p.k_stride, count, width, rows);
-    load_rows(p.q + (first + t) * p.q_stride + column + from, p.q_stride, count, features,
-              queries);
+    load_rows(p.q + (first + t) * p.q_stride + column + from, p.q_stride, count, features, queries);
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < features * width; i += kThreads)
       for (int r = 0; r < count; ++r)

@@ -87,7 +87,8 @@ void check_both(const SequenceLimits& limits, const FramesBesideIds& beside,
                 boxes = beside.has_boxes ? std::ssize(encoder.tokens) : 0;
   if (frames != patches + boxes && (boxes == 0 || frames != boxes))
     fail("encoder_seq_data.frames.num_frames", std::to_string(frames));
-  const int64_t of_image = std::count(encoder.tokens.begin(), encoder.tokens.end(), beside.image_id);
+  const int64_t of_image =
+      std::count(encoder.tokens.begin(), encoder.tokens.end(), beside.image_id);
   if (beside.image_id >= 0 && of_image != beside.image_positions)
     fail(field, std::to_string(of_image) + " positions of the image instead of " +
                     std::to_string(beside.image_positions));

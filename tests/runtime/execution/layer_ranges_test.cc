@@ -217,8 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Families, LayerRanges,
                                            "umt5-tiny", "t5gemma-ids", "t5gemma2-ids", "led-ids",
                                            "fsmt-ids", "roberta2bert-ids", "roberta2gpt2-ids",
                                            "longt5-ids", "longt5-global-ids", "pegasus-x-ids",
-                                           "bigbird-ids", "switch-ids", "nllb-moe-ids", "images",
-                                           "sound"),
+                                           "bigbird-ids", "switch-ids", "nllb-moe-ids",
+                                           "prophetnet-ids", "seamless-ids", "images", "sound"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

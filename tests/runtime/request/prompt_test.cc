@@ -285,7 +285,20 @@ TEST(Prompt, MultiModalDataIsOfModelsThatReadIt) {
   expect_error(image, with("data:image/png;base64,aaaa"), "reads no images");
   json both = with("data:image/png;base64,aaaa");
   both["prompt"] = "words";
-  expect_error("prompt.prompt", both, "must be empty beside");
+  expect_error("prompt.prompt", both, "reads no images");
+  EXPECT_EQ(read_prompt(both).encoder().text(), "words");
+  EXPECT_EQ(read_prompt(both).encoder().picture(), "i\xa6\x9a");
+  both["global_attention"] = J("[0]");
+  expect_error("prompt.global_attention", both, "must be empty beside");
+  json boxes = J(R"({"prompt_token_ids": [4, 5], "bbox": [[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]]})");
+  EXPECT_EQ(read_prompt(boxes).encoder().boxes(1).left(), 0.25f);
+  expect_error("bbox", boxes, "knows no places");
+  boxes["bbox"][1][0] = 1.5;
+  EXPECT_THROW(check_prompt(read_prompt(boxes)), InputError);
+  boxes["bbox"] = J("[[0, 0, 1, 1]]");
+  EXPECT_THROW(check_prompt(read_prompt(boxes)), InputError);
+  boxes["bbox"] = J("[[0, 0, 1], [0, 0, 1, 1]]");
+  expect_error("prompt.bbox", boxes, "[left, top, right, bottom]");
   EXPECT_EQ(read_prompt(with("data:image/png;base64,iVBORw0=")).encoder().image(), "\x89PNG\r");
   const auto reads = [](const std::string& path, const std::string& field) {
     return path + " as " + field;

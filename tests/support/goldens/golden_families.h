@@ -24,9 +24,10 @@ inline Checkpoints family_goldens() {
           "m2m100-ids",       "marian-tiny",       "mbart-ids",
           "mbart50-tiny",     "mt5-tiny",          "mvp-tiny",
           "nllb-ids",         "nllb-moe-ids",      "pegasus-ids",
-          "pegasus-x-ids",    "plbart-tiny",       "roberta2bert-ids",
-          "roberta2gpt2-ids", "switch-ids",        "t5-tiny",
-          "t5gemma-ids",      "t5gemma2-ids",      "umt5-tiny"};
+          "pegasus-x-ids",    "plbart-tiny",       "prophetnet-ids",
+          "roberta2bert-ids", "roberta2gpt2-ids",  "seamless-ids",
+          "switch-ids",       "t5-tiny",           "t5gemma-ids",
+          "t5gemma2-ids",     "umt5-tiny"};
 }
 
 inline Checkpoints text_goldens() {

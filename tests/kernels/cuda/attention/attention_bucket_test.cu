@@ -40,7 +40,8 @@ void check_buckets(Random& random, DType dtype, bool f8, bool own, bool tiles) {
                 size = heads * head_dim, rows = indptr_of(queries).back();
   const auto block_size = random.pick<int32_t>({1, 3, 16});
   const testing::ShuffledPages table(random, keys, block_size);
-  const Pages pages = zero_pages(random, ctx, dtype, table.count(), block_size, heads, head_dim, f8);
+  const Pages pages =
+      zero_pages(random, ctx, dtype, table.count(), block_size, heads, head_dim, f8);
   const auto values = [&](int64_t n, int64_t columns) {
     return rounded(random.matrix(n, columns), dtype);
   };

@@ -99,6 +99,17 @@ TEST(Images, OfAChatAreTheEncodersInput) {
   EXPECT_EQ(server.engine.requests[1].prompt.decoder().text(), "begins");
 }
 
+// Whether the model reads both is the engine's to say.
+TEST(Images, OfAChatMayHaveATextBesideThem) {
+  test::FakeServer server;
+  const json text = {{"type", "text"}, {"text", "what is it?"}};
+  server.ask("POST", "/v1/chat/completions", chat({part_of(kImage), text}));
+  ASSERT_EQ(server.engine.requests.size(), 1u);
+  const proto::PromptPart& part = server.engine.requests[0].prompt.encoder();
+  EXPECT_EQ(part.text(), "what is it?");
+  EXPECT_EQ(part.picture(), "\x89PNG\r");
+}
+
 TEST(Images, WhatIsNoneIsRefusedByName) {
   test::FakeServer server;
   const auto refused = [&](const char* path, const std::string& body) {
@@ -115,8 +126,6 @@ TEST(Images, WhatIsNoneIsRefusedByName) {
   EXPECT_EQ(refused(path, chat(json::array({{{"type", "image_url"}, {"image_url", kImage}}}))),
             url);
   EXPECT_EQ(refused(path, chat({part_of(kImage), part_of(kImage)})), content);
-  EXPECT_EQ(refused(path, chat({part_of(kImage), {{"type", "text"}, {"text", "what is it?"}}})),
-            content);
   EXPECT_EQ(refused(path, chat(json::array({{{"type", "input_audio"}}}))), content);
   EXPECT_EQ(refused(path, json({{"messages",
                                  {{{"role", "system"}, {"content", json::array({part_of(kImage)})}},
