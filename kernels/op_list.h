@@ -1,7 +1,7 @@
-// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, sound_ops.h,
-// layouts/layout_ops.h and sampling_ops.h declare and describe them. The devices' tables and function declarations are
-// generated from this list. The files of an op are named after the third column, or begin with it
-// and "_". There is one in kernels/check, and at least one each in kernels/cpu and kernels/cuda
+// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, sound_ops.h, sampling_ops.h
+// and layouts/layout_ops.h declare and describe them. The devices' tables and function declarations
+// are generated from this list. The files of an op are named after the third column, or begin with
+// it and "_". There is one in kernels/check, and at least one each in kernels/cpu and kernels/cuda
 // (tests/scripts/op_files_test.sh).
 //
 // A new op: its arguments and contract in one of these, a line here, and a function in each of the

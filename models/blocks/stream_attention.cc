@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kMostDistance = 1 << 16;
+constexpr int kFarthest = 1 << 16;
 
 // A prompt of several tokens that ends in a step.
 struct WholePrompt {
@@ -131,9 +131,9 @@ Tensor resident_list(Context& ctx, const std::vector<int32_t>& list) {
 
 std::vector<int32_t> stream_buckets(const StreamOptions& o) {
   const int exact = o.num_buckets / 2;
-  if (exact < 1 || o.num_buckets > kMostDistance)
+  if (exact < 1 || o.num_buckets > kFarthest)
     throw invalid_model("num_buckets", std::to_string(o.num_buckets) + " buckets cannot be");
-  if (o.max_distance <= exact || o.max_distance > kMostDistance)
+  if (o.max_distance <= exact || o.max_distance > kFarthest)
     throw invalid_model("relative_max_distance", std::to_string(o.max_distance) + " is not above " +
                                                      std::to_string(exact) +
                                                      ", the distances of a bucket each");

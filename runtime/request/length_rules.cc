@@ -49,7 +49,10 @@ int64_t max_tokens(const OptionSources& s) {
   if (r.has_max_tokens()) return std::min<int64_t>(r.max_tokens(), s.room());
   if (r.has_max_new_tokens())
     return explicit_max(s, "max_new_tokens", r.max_new_tokens(), s.counted_as_new());
-  if (r.has_max_length()) return explicit_max(s, "max_length", r.max_length(), s.prompt_len());
+  // In HuggingFace the model's number of new tokens comes before the request's length.
+  const bool model_says = s.both.has_max_new_tokens();
+  if (r.has_max_length() && !model_says)
+    return explicit_max(s, "max_length", r.max_length(), s.prompt_len());
   if (is_off(r, "max_tokens")) return s.room();
   // The model's and HuggingFace's defaults are cut to what is possible.
   if (s.both.has_max_new_tokens())
@@ -73,7 +76,6 @@ int64_t min_tokens(const OptionSources& s) {
   const Options& r = s.request;
   if (r.has_min_tokens()) return r.min_tokens();
   if (r.has_min_new_tokens()) return r.min_new_tokens() - s.counted_as_new();
-  if (r.has_min_length()) return r.min_length() - s.prompt_len();
   if (s.both.has_min_new_tokens()) return s.both.min_new_tokens() - s.counted_as_new();
   if (s.both.has_min_length()) return s.both.min_length() - s.prompt_len();
   return 0;

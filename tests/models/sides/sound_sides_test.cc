@@ -10,7 +10,7 @@
 #include "models/sides/conformer_encoder.h"
 #include "models/sides/wave_encoder.h"
 
-namespace tandem {
+namespace tandem::sound_sides_test {
 namespace {
 
 using nlohmann::json;
@@ -94,4 +94,4 @@ TEST(Conformers, WhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sound_sides_test

@@ -58,7 +58,9 @@ TEST(Params, LengthsAsHuggingFaceCounts) {
       {R"({"max_length": 30, "max_new_tokens": 7})", "{}", prompt5, 7, 0, 0},
       {R"({"max_length": 30, "max_new_tokens": 7})", R"({"max_new_tokens": null})", prompt5, 25, 0,
        0},
-      {R"({"max_new_tokens": 7})", R"({"max_length": 30})", prompt5, 25, 0, 0},
+      {R"({"max_new_tokens": 7})", R"({"max_length": 30})", prompt5, 7, 0, 0},
+      {R"({"max_new_tokens": 7})", R"({"max_length": 30, "max_new_tokens": null})", prompt5, 25, 0,
+       0},
       {R"({"max_length": 1000})", "{}", kStartOnly, 64, 0, 0},
       {R"({"max_new_tokens": 1000})", "{}", prompt5, 60, 0, 0},
       {R"({"max_new_tokens": 1})", "{}", kDefaultPrompt, 1, 0, 0},
@@ -78,7 +80,7 @@ TEST(Params, LengthsAsHuggingFaceCounts) {
       {R"({"min_length": 8})", R"({"min_new_tokens": 2})", kStartOnly, 20, 2, 0},
       {R"({"min_length": 8})", R"({"min_tokens": 2})", kStartOnly, 20, 2, 2},
       {R"({"min_length": 8, "min_new_tokens": 3})", "{}", kStartOnly, 20, 3, 0},
-      {R"({"min_length": 8, "min_new_tokens": 3})", R"({"min_length": 6})", kStartOnly, 20, 5, 0},
+      {R"({"min_length": 8, "min_new_tokens": 3})", R"({"min_length": 6})", kStartOnly, 20, 3, 0},
       {"{}", R"({"max_length": 64, "min_length": 64})", kStartOnly, 63, 63, 0},
   };
   for (const LengthCase& c : cases) {

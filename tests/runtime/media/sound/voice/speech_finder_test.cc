@@ -9,7 +9,7 @@
 
 #include "tests/support/files/files.h"
 
-namespace tandem {
+namespace tandem::speech_finder_test {
 namespace {
 
 using nlohmann::json;
@@ -89,4 +89,4 @@ TEST(SpeechFinder, LongSpeechIsCertainAtOnce) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::speech_finder_test

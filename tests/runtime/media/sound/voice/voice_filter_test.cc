@@ -10,7 +10,7 @@
 
 #include "tests/support/media/voice_weights.h"
 
-namespace tandem {
+namespace tandem::voice_filter_test {
 namespace {
 
 constexpr int kRate = VoiceNetwork::kRate;
@@ -130,4 +130,4 @@ TEST(SpeechClock, TimesAreThoseOfTheSound) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::voice_filter_test

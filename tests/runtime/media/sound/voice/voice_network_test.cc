@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "tests/support/media/voice_weights.h"
 
-namespace tandem {
+namespace tandem::voice_network_test {
 namespace {
 
 using testing::VoiceTensors;
@@ -173,4 +173,4 @@ TEST(VoiceWeights, AreFoundInAPythonEnvironment) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::voice_network_test
