@@ -39,6 +39,9 @@ TEST(Speech, WaysToWriteLists) {
   s.send({{"chunking_strategy[type]", "server_vad"},
           {"chunking_strategy[threshold]", "0.5"},
           {"chunking_strategy[prefix_padding_ms]", "300"}});
+  EXPECT_EQ(s.sound().params().vad_threshold(), 0.5);
+  EXPECT_EQ(s.sound().params().vad_speech_pad_ms(), 300);
+  EXPECT_TRUE(s.sound().params().vad_if_possible());
   s.send({{"chunking_strategy", "{\"type\": \"server_vad\"}"}});
   EXPECT_EQ(s.engine.requests.size(), 2u);
 }

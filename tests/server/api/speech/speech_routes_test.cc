@@ -165,7 +165,8 @@ TEST(Speech, WhatTheEngineIsAsked) {
           {"hotwords", ""}});
   const auto& r = s.engine.requests.back();
   EXPECT_EQ(s.sound().params().ShortDebugString(),
-            "task: \"transcribe\" condition_on_prev_tokens: true prompt: \"5\" temperature: 0.2");
+            "task: \"transcribe\" condition_on_prev_tokens: true prompt: \"5\" temperature: 0.2 "
+            "vad_filter: true vad_if_possible: true");
   EXPECT_EQ(test::shown(r.options),
             test::options(
                 {{"num_beams", 3}, {"seed", 7}, {"max_tokens", 40}, {"suppress_tokens", {1, 2}}}));
