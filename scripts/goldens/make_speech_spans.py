@@ -48,7 +48,7 @@ def options_of(rng):
 def main():
     rng = random.Random(7)
     cases = []
-    for _ in range(200):
+    for _ in range(100):
         letters, options = letters_of(rng), options_of(rng)
         # The model gets whole windows, and one more if there are no others.
         samples = len(letters) * WINDOW - rng.choice([1, 7, 300, WINDOW])
