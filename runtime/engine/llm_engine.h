@@ -36,7 +36,8 @@ class LLMEngine {
   // the same.
   bool takes_sound() const { return shell_.takes_sound(); }
   bool abort_request(const std::string& request_id);
-  bool has_unfinished_requests() const { return !unfinished_.empty(); }
+  // Or ended ones that step() has not returned.
+  bool has_unfinished_requests() const { return !unfinished_.empty() || !finished_.empty(); }
 
   // EngineShell::step(). Returns the requests that ended with it: each once, whole.
   std::vector<proto::RequestOutput> step();

@@ -53,15 +53,18 @@ void check_ids(const SequenceLimits& limits, const WorkerEncoder& encoder) {
                                                 std::to_string(encoder.tokens.size()) + " tokens");
 }
 
-// Values that have been computed need not be there. Returns whether they are.
-bool check_values(const FrameLimits& limits, const WorkerEncoder& encoder) {
-  const WorkerFrames& frames = encoder.frames;
+void check_frame_shape(const FrameLimits& limits, const WorkerFrames& frames) {
   if (frames.count < 1)
     fail("encoder_seq_data.frames.num_frames",
          frames.count == 0 ? "missing" : std::to_string(frames.count) + " is negative");
   if (frames.width != limits.width)
     fail("encoder_seq_data.frames.width",
          std::to_string(frames.width) + " instead of " + std::to_string(limits.width));
+}
+
+// Values that have been computed need not be there. Returns whether they are.
+bool check_values(const WorkerEncoder& encoder) {
+  const WorkerFrames& frames = encoder.frames;
   const bool computed = encoder.length > 0 && encoder.done();
   if (computed && frames.values.empty()) return false;
   const int64_t size = int64_t{frames.count} * frames.width;
@@ -92,7 +95,8 @@ void check_both(const SequenceLimits& limits, const FramesBesideIds& beside,
   if (beside.image_id >= 0 && of_image != beside.image_positions)
     fail(field, std::to_string(of_image) + " positions of the image instead of " +
                     std::to_string(beside.image_positions));
-  if (!check_values(*limits.frames, encoder)) return;
+  check_frame_shape(*limits.frames, encoder.frames);
+  if (!check_values(encoder)) return;
   const int64_t length = beside.length_of(encoder.tokens, encoder.frames.values);
   if (encoder.length != length)
     fail("encoder_seq_data.encoder_length", std::to_string(encoder.length) +
@@ -103,12 +107,13 @@ void check_both(const SequenceLimits& limits, const FramesBesideIds& beside,
 void check_frames(const FrameLimits& limits, const WorkerEncoder& encoder) {
   if (!encoder.tokens.empty())
     fail("encoder_seq_data.prompt_token_ids", "the model's encoder reads frames");
-  check_values(limits, encoder);
+  check_frame_shape(limits, encoder.frames);
   const int64_t length = limits.length_of(encoder.frames.count);
   if (encoder.length != length)
     fail("encoder_seq_data.encoder_length",
          std::to_string(encoder.length) + ", but the model makes " + std::to_string(length) +
              " positions of " + std::to_string(encoder.frames.count) + " frames");
+  check_values(encoder);
 }
 
 void check_global_positions(const SequenceLimits& limits, const WorkerEncoder& encoder) {

@@ -81,8 +81,8 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
   task->options = std::move(options);
   task_ = std::move(task);
   if (chunked)
-    merger_ =
-        std::make_unique<ChunkMerger>(*task_->settings, tokenizer_, task_->timestamps, seconds_);
+    merger_ = std::make_unique<ChunkMerger>(*task_->settings, tokenizer_, task_->timestamps,
+                                            clock_.empty() ? seconds_ : clock_.seconds());
   pieces_.resize(waiting_.size());
   if (!waiting_.empty()) begin_piece();
 }

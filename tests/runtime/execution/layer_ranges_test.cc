@@ -71,7 +71,7 @@ std::vector<WorkerGroup> random_groups(Random& random, const ModelConfig& config
   for (WorkerGroup& group : groups) {
     WorkerEncoder& encoder = group.encoder;
     group.compute_encoder = true;
-    if (limits.frames) {
+    if (limits.frames && !limits.frames->beside_ids) {
       encoder.frames.width = limits.frames->width;
       encoder.frames.count = limits.frames->image ? static_cast<int>(limits.frames->image->count())
                                                   : static_cast<int>(random.integer(2, 20));

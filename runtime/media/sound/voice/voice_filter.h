@@ -52,6 +52,8 @@ class SpeechClock {
   SpeechClock(const std::vector<SpeechSpan>& spans, int rate);
   // Without spans times stay as they are.
   bool empty() const { return ends_.empty(); }
+  // Of the speech.
+  double seconds() const { return ends_.empty() ? 0 : static_cast<double>(ends_.back()) / rate_; }
   double begin(double time) const { return time + silence_before(time, false); }
   // An end that is the end of a span stays there, and does not go to the next one.
   double end(double time) const { return time + silence_before(time, true); }

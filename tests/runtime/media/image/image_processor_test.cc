@@ -118,7 +118,7 @@ TEST(ImageProcessor, WrongFilesAreNamed) {
   expect("image_mean", {{"image_mean", {1, 2}}});
   expect("image_std", {{"image_std", {1, 0, 1}}});
   expect("rescale_factor", {{"rescale_factor", 0}});
-  expect("image_processor_type", {{"image_processor_type", "CLIPImageProcessor"}});
+  expect("image_processor_type", {{"image_processor_type", "SamImageProcessor"}});
   expect("do_pad", {{"do_pad", true}});
 }
 
