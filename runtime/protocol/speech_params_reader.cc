@@ -18,7 +18,7 @@ using Field = google::protobuf::FieldDescriptor;
 constexpr double kMaxTemperature = 1e6, kMaxSeconds = 3600;
 constexpr size_t kMaxNameBytes = 256;
 // What is not decided is kept in memory.
-constexpr double kMaxSpeechMs = 60000, kMaxSpeechSeconds = 600;
+constexpr int kMaxSpeechMs = 60000, kMaxSpeechSeconds = 600;
 
 const Field* field_of(const std::string& name) {
   if (name == "off" || name == "vad_if_possible") return nullptr;
@@ -75,7 +75,7 @@ void read_initial_prompt(const json& value, Params& out) {
   read_value(value, name, field_of(value.is_string() ? "prompt" : "prompt_ids"), out);
 }
 
-void check_between(bool given, double value, const char* name, double least, double most) {
+void check_between(bool given, double value, const char* name, int least, int most) {
   if (given && !(value >= least && value <= most))
     throw invalid_request(name, "must be between " + describe(json(least)) + " and " +
                                     describe(json(most)) + ", not " + describe(json(value)));

@@ -61,6 +61,8 @@ CASES = [
       for form in ({}, {"response_format": "verbose_json", "timestamp_granularities[]": "segment"}, {"stream": "true"},
                    {"stream": "true", "timestamp_granularities[]": "segment"}, {"response_format": "srt"},
                    {"response_format": "vtt"})],
+    ("adapt", "post", "/v1/load_lora_adapter", {"lora_name": "qv", "lora_path": str(GOLDENS.parent / "lora" / "bart-tiny" / "qv-r4")}),
+    ("adapt", "post", "/v1/unload_lora_adapter", {"lora_name": "qv"}),
     ("text", "post", "/tokenize", {"prompt": "a", "return_token_strs": True}),
     ("text", "post", "/tokenize", {"messages": [{"role": "user", "content": "a"}]}),
     ("text", "post", "/detokenize", {"tokens": [5, 6]}),
@@ -75,8 +77,9 @@ def servers(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("openapi")
     hear = Server(folder, model=make_whisper(folder / "whisper"))
     talk = Server(tmp_path_factory.mktemp("openapi-languages"), model=GOLDENS / "mbart50-tiny")
-    yield {"text": server, "hear": hear, "talk": talk}
-    assert hear.stop() == 0 and talk.stop() == 0
+    adapt = Server(tmp_path_factory.mktemp("openapi-adapters"), "--allow-runtime-lora-updating", model=GOLDENS / "bart-tiny")
+    yield {"text": server, "hear": hear, "talk": talk, "adapt": adapt}
+    assert hear.stop() == 0 and talk.stop() == 0 and adapt.stop() == 0
 
 
 @pytest.fixture(scope="module")
