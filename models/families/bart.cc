@@ -6,7 +6,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace bart {
 
 constexpr int kPositionOffset = 2;
 
@@ -24,9 +24,10 @@ TokenizerRule tokenizer(const char* class_name, const char* model_type) {
   return rule;
 }
 
-}  // namespace
+}  // namespace bart
 
 ModelFamily bart_family() {
+  using namespace bart;
   return {
       .model_type = "bart",
       .architectures = {"BartForConditionalGeneration", "BartModel",

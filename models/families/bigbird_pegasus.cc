@@ -8,7 +8,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace bigbird_pegasus {
 
 constexpr EncoderDecoderDefaults kDefaults = [] {
   EncoderDecoderDefaults out = fairseq_defaults(96103);
@@ -65,9 +65,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
            }});
 }
 
-}  // namespace
+}  // namespace bigbird_pegasus
 
 ModelFamily bigbird_pegasus_family() {
+  using namespace bigbird_pegasus;
   return {.model_type = "bigbird_pegasus",
           .architectures = {"BigBirdPegasusForConditionalGeneration", "BigBirdPegasusModel",
                             "BigBirdPegasusForSequenceClassification",

@@ -4,7 +4,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace blenderbot {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   return make_fairseq_model(c, root, b, NormPlace::kPre, /*embedding_norm=*/false, /*offset=*/0,
@@ -30,9 +30,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace blenderbot
 
 ModelFamily blenderbot_family() {
+  using namespace blenderbot;
   return {.model_type = "blenderbot",
           .architectures = {"BlenderbotForConditionalGeneration", "BlenderbotModel"},
           .special_tokens = {.bos = 1, .pad = 0, .eos = 2, .decoder_start = 1},

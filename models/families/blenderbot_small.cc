@@ -5,7 +5,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace blenderbot_small {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Weights model = scope_of(root, "model", "encoder.layernorm_embedding.weight", {c.d_model});
@@ -52,9 +52,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace blenderbot_small
 
 ModelFamily blenderbot_small_family() {
+  using namespace blenderbot_small;
   return {.model_type = "blenderbot-small",
           .architectures = {"BlenderbotSmallForConditionalGeneration", "BlenderbotSmallModel"},
           .special_tokens = {.bos = 1, .pad = 0, .eos = 2, .decoder_start = 1},

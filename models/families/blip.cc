@@ -14,7 +14,7 @@
 #include "models/sides/composite_model.h"
 
 namespace tandem {
-namespace {
+namespace blip {
 
 struct Sides {
   explicit Sides(const ConfigReader& in)
@@ -95,9 +95,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   return std::make_unique<CaptionModel>(c, b, Weights(source, root.scope()), Sides(c.reader()));
 }
 
-}  // namespace
+}  // namespace blip
 
 ModelFamily blip_family() {
+  using namespace blip;
   return {.model_type = "blip",
           .architectures = {"BlipForConditionalGeneration"},
           .base = "blip",

@@ -15,7 +15,7 @@
 #include "models/sides/conformer_encoder.h"
 
 namespace tandem {
-namespace {
+namespace canary {
 
 constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
               kCount = ConfigReader::kMaxCount;
@@ -240,9 +240,10 @@ std::vector<std::string> behind_space(std::vector<std::string> tokens) {
   return tokens;
 }
 
-}  // namespace
+}  // namespace canary
 
 ModelFamily canary_family() {
+  using namespace canary;
   return {.model_type = "canary",
           .architectures = {"CanaryForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,
@@ -255,6 +256,7 @@ ModelFamily canary_family() {
 }
 
 ModelFamily cohere_asr_family() {
+  using namespace canary;
   return {.model_type = "cohere_asr",
           .architectures = {"CohereAsrForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,

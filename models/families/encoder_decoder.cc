@@ -8,7 +8,7 @@
 #include "models/sides/composite_model.h"
 
 namespace tandem {
-namespace {
+namespace encoder_decoder {
 
 struct Sides {
   explicit Sides(const ConfigReader& in)
@@ -45,9 +45,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
       [&] { return sides.encoder.embeddings(root / "encoder", b); }, sides.decoder);
 }
 
-}  // namespace
+}  // namespace encoder_decoder
 
 ModelFamily encoder_decoder_family() {
+  using namespace encoder_decoder;
   return {.model_type = "encoder-decoder",
           .architectures = {"EncoderDecoderModel"},
           .base = "encoder_decoder",

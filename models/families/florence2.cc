@@ -19,7 +19,7 @@
 #include "text/unicode/python_space.h"
 
 namespace tandem {
-namespace {
+namespace florence2 {
 
 constexpr int kImageSide = 768;     // HuggingFace's, where no file says it
 constexpr int kPositionOffset = 2;  // BART's
@@ -260,9 +260,10 @@ ImageText image_text(const std::string& text, const ImageTextContext& with) {
   return out;
 }
 
-}  // namespace
+}  // namespace florence2
 
 ModelFamily florence2_family() {
+  using namespace florence2;
   return {.model_type = "florence2",
           .architectures = {"Florence2ForConditionalGeneration"},
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},

@@ -8,7 +8,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace fsmt {
 
 constexpr int kVocabulary = 42024, kPad = 1;  // HuggingFace's, where config.json names none
 
@@ -73,9 +73,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace fsmt
 
 ModelFamily fsmt_family() {
+  using namespace fsmt;
   return {.model_type = "fsmt",
           .architectures = {"FSMTForConditionalGeneration", "FSMTModel"},
           .special_tokens = {.bos = 0, .pad = kPad, .eos = 2, .decoder_start = 2},

@@ -5,7 +5,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace led {
 
 constexpr EncoderDecoderDefaults kDefaults = [] {
   EncoderDecoderDefaults out = fairseq_defaults(50265);
@@ -97,9 +97,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace led
 
 ModelFamily led_family() {
+  using namespace led;
   return {.model_type = "led",
           .architectures = {"LEDForConditionalGeneration", "LEDModel"},
           .base = "led",

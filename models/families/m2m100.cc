@@ -11,7 +11,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace m2m100 {
 
 constexpr int kPad = 1;  // HuggingFace's, where config.json names none
 
@@ -189,9 +189,10 @@ TokenizerRule nllb_tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace m2m100
 
 ModelFamily m2m100_family() {
+  using namespace m2m100;
   return {.model_type = "m2m_100",
           .architectures = {"M2M100ForConditionalGeneration", "M2M100Model"},
           .special_tokens = {.bos = 0, .pad = kPad, .eos = 2, .decoder_start = 2},
@@ -202,6 +203,7 @@ ModelFamily m2m100_family() {
 }
 
 ModelFamily nllb_moe_family() {
+  using namespace m2m100;
   ModelFamily out = m2m100_family();
   out.model_type = "nllb-moe";
   out.architectures = {"NllbMoeForConditionalGeneration", "NllbMoeModel"};

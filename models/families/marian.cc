@@ -5,7 +5,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace marian {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const auto positions = [&](const Weights& side) {
@@ -37,9 +37,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace marian
 
 ModelFamily marian_family() {
+  using namespace marian;
   return {.model_type = "marian",
           .architectures = {"MarianMTModel", "MarianModel"},
           .special_tokens = {.pad = 58100, .eos = 0, .decoder_start = 58100},

@@ -10,7 +10,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace mbart {
 
 constexpr int kPositionOffset = 2;
 
@@ -95,9 +95,10 @@ TokenizerRule mbart50_tokenizer() {
   return with_special_tokens(std::move(rule), Target::kForcedBos);
 }
 
-}  // namespace
+}  // namespace mbart
 
 ModelFamily mbart_family() {
+  using namespace mbart;
   return {.model_type = "mbart",
           .architectures = {"MBartForConditionalGeneration", "MBartModel",
                             "MBartForSequenceClassification", "MBartForQuestionAnswering"},

@@ -15,7 +15,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace moonshine {
 
 // Of the convolutions: their windows and steps; features as multiples of d_model.
 struct Step {
@@ -173,9 +173,10 @@ ModelLimits limits(const ModelConfig& c) {
   return out;
 }
 
-}  // namespace
+}  // namespace moonshine
 
 ModelFamily moonshine_family() {
+  using namespace moonshine;
   return {.model_type = "moonshine",
           .architectures = {"MoonshineForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,

@@ -18,7 +18,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace moonshine_streaming {
 
 constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
               kCount = ConfigReader::kMaxCount;
@@ -296,9 +296,10 @@ ModelLimits limits(const ModelConfig& c) {
   return out;
 }
 
-}  // namespace
+}  // namespace moonshine_streaming
 
 ModelFamily moonshine_streaming_family() {
+  using namespace moonshine_streaming;
   return {.model_type = "moonshine_streaming",
           .architectures = {"MoonshineStreamingForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,

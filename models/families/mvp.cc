@@ -4,7 +4,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace mvp {
 
 constexpr int kPositionOffset = 2;
 
@@ -29,9 +29,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace mvp
 
 ModelFamily mvp_family() {
+  using namespace mvp;
   return {.model_type = "mvp",
           .architectures = {"MvpForConditionalGeneration", "MvpModel"},
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},

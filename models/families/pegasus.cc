@@ -10,7 +10,7 @@
 #include "text/tokenizer_json.h"
 
 namespace tandem {
-namespace {
+namespace pegasus {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const auto positions = [&](const Weights& side) {
@@ -83,9 +83,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace pegasus
 
 ModelFamily pegasus_family() {
+  using namespace pegasus;
   return {.model_type = "pegasus",
           .architectures = {"PegasusForConditionalGeneration", "PegasusModel"},
           .special_tokens = {.pad = 0, .eos = 1, .decoder_start = 0},

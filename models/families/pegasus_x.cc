@@ -9,7 +9,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace pegasus_x {
 
 constexpr EncoderDecoderDefaults kDefaults = [] {
   EncoderDecoderDefaults out = fairseq_defaults(96103);
@@ -72,9 +72,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
        .carried = "embed_global"});
 }
 
-}  // namespace
+}  // namespace pegasus_x
 
 ModelFamily pegasus_x_family() {
+  using namespace pegasus_x;
   return {.model_type = "pegasus_x",
           .architectures = {"PegasusXForConditionalGeneration", "PegasusXModel"},
           .special_tokens = {.pad = 0, .eos = 1, .decoder_start = 0},

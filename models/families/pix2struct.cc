@@ -15,7 +15,7 @@
 #include "models/sides/composite_model.h"
 
 namespace tandem {
-namespace {
+namespace pix2struct {
 
 constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
               kCount = ConfigReader::kMaxCount;
@@ -222,9 +222,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   return std::make_unique<GridModel>(c, b, root, Sides(c.reader()));
 }
 
-}  // namespace
+}  // namespace pix2struct
 
 ModelFamily pix2struct_family() {
+  using namespace pix2struct;
   return {.model_type = "pix2struct",
           .architectures = {"Pix2StructForConditionalGeneration"},
           .base = "pix2struct",

@@ -9,7 +9,7 @@
 #include "text/sentencepiece/piece_model.h"
 
 namespace tandem {
-namespace {
+namespace plbart {
 
 constexpr int kPositionOffset = 2;
 
@@ -83,9 +83,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace plbart
 
 ModelFamily plbart_family() {
+  using namespace plbart;
   return {.model_type = "plbart",
           .architectures = {"PLBartForConditionalGeneration", "PLBartModel"},
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2},

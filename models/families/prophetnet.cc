@@ -14,7 +14,7 @@
 #include "models/word_pieces.h"
 
 namespace tandem {
-namespace {
+namespace prophetnet {
 
 constexpr int kPad = 0;  // HuggingFace's, where config.json names none
 // Positions that tokens of the decoder lack: the padding's, and that of the last one's streams,
@@ -199,9 +199,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace prophetnet
 
 ModelFamily prophetnet_family() {
+  using namespace prophetnet;
   return {.model_type = "prophetnet",
           .architectures = {"ProphetNetForConditionalGeneration", "ProphetNetModel"},
           .base = "prophetnet",

@@ -8,7 +8,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace seamless_m4t {
 
 constexpr int kPad = 0;  // HuggingFace's, where config.json names none
 
@@ -127,12 +127,14 @@ ModelFamily family(const char* model_type, std::vector<std::string> architecture
           .make = make};
 }
 
-}  // namespace
+}  // namespace seamless_m4t
 
 ModelFamily seamless_m4t_family() {
+  using namespace seamless_m4t;
   return family("seamless_m4t", {"SeamlessM4TForTextToText", "SeamlessM4TModel"});
 }
 ModelFamily seamless_m4t_v2_family() {
+  using namespace seamless_m4t;
   return family("seamless_m4t_v2", {"SeamlessM4Tv2ForTextToText", "SeamlessM4Tv2Model"});
 }
 

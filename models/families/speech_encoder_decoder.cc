@@ -12,7 +12,7 @@
 #include "models/sides/wave_encoder.h"
 
 namespace tandem {
-namespace {
+namespace speech_encoder_decoder {
 
 // HuggingFace knows no bound.
 constexpr int64_t kMostSamples = 120 * 16000;
@@ -85,9 +85,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   return std::make_unique<SpeechModel>(c, b, root, Sides(c.reader()));
 }
 
-}  // namespace
+}  // namespace speech_encoder_decoder
 
 ModelFamily speech_encoder_decoder_family() {
+  using namespace speech_encoder_decoder;
   return {.model_type = "speech-encoder-decoder",
           .architectures = {"SpeechEncoderDecoderModel"},
           .base = "speech_encoder_decoder",

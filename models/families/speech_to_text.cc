@@ -14,7 +14,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace speech_to_text {
 
 constexpr int kPad = 1;     // where config.json names none
 constexpr int kStride = 2;  // of each convolution
@@ -195,9 +195,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace speech_to_text
 
 ModelFamily speech_to_text_family() {
+  using namespace speech_to_text;
   return {.model_type = "speech_to_text",
           .architectures = {"Speech2TextForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,

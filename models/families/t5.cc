@@ -21,7 +21,7 @@
 #include "text/tokenizer_json.h"
 
 namespace tandem {
-namespace {
+namespace t5 {
 
 // Keys of config.json that ModelConfig does not have.
 struct Extras {
@@ -305,21 +305,24 @@ ModelFamily family(const char* model_type, std::vector<std::string> architecture
           .make = make};
 }
 
-}  // namespace
+}  // namespace t5
 
 ModelFamily t5_family() {
+  using namespace t5;
   return family("t5",
                 {"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5ForSequenceClassification",
                  "T5ForQuestionAnswering", "T5EncoderModel"},
                 {tokenizer("T5Tokenizer", "t5"), byte_tokenizer()});
 }
 ModelFamily mt5_family() {
+  using namespace t5;
   return family("mt5",
                 {"MT5ForConditionalGeneration", "MT5ForSequenceClassification",
                  "MT5ForQuestionAnswering", "MT5EncoderModel"},
                 {tokenizer("MT5Tokenizer", "mt5")});
 }
 ModelFamily umt5_family() {
+  using namespace t5;
   return family("umt5",
                 {"UMT5ForConditionalGeneration", "UMT5ForSequenceClassification",
                  "UMT5ForQuestionAnswering", "UMT5EncoderModel"},
@@ -327,10 +330,12 @@ ModelFamily umt5_family() {
 }
 
 ModelFamily switch_transformers_family() {
+  using namespace t5;
   return family("switch_transformers",
                 {"SwitchTransformersForConditionalGeneration", "SwitchTransformersEncoderModel"});
 }
 ModelFamily longt5_family() {
+  using namespace t5;
   return family("longt5", {"LongT5ForConditionalGeneration", "LongT5EncoderModel"});
 }
 

@@ -16,7 +16,7 @@
 #include "models/sides/pooled_pictures.h"
 
 namespace tandem {
-namespace {
+namespace t5gemma {
 
 constexpr SideDefaults kFirst{256000, 8192, 2, 1e4f, 0.0f, 50.0f, 30.0f};
 constexpr SideDefaults kSecond{262208, 131072, 6, 1e6f, 1e4f, 0.0f, 0.0f};
@@ -285,12 +285,14 @@ ModelFamily family(const char* model_type, const char* architecture,
           .make = make};
 }
 
-}  // namespace
+}  // namespace t5gemma
 
 ModelFamily t5gemma_family() {
+  using namespace t5gemma;
   return family("t5gemma", "T5GemmaForConditionalGeneration", {tokenizer()});
 }
 ModelFamily t5gemma2_family() {
+  using namespace t5gemma;
   ModelFamily out = family("t5gemma2", "T5Gemma2ForConditionalGeneration");
   out.image_text = image_text;
   return out;

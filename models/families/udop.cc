@@ -20,7 +20,7 @@
 #include "models/sides/page_rows.h"
 
 namespace tandem {
-namespace {
+namespace udop {
 
 constexpr const char* kTable = "relative_attention_bias";
 
@@ -307,9 +307,10 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
                                      source_of(root, b, c, extras, tokens.encoder()));
 }
 
-}  // namespace
+}  // namespace udop
 
 ModelFamily udop_family() {
+  using namespace udop;
   return {.model_type = "udop",
           .architectures = {"UdopForConditionalGeneration"},
           .base = "udop",

@@ -16,7 +16,7 @@
 #include "models/sides/picture_encoder.h"
 
 namespace tandem {
-namespace {
+namespace vision_encoder_decoder {
 
 struct Encoder : SideSizes {
   VisionConfig vision;
@@ -192,9 +192,10 @@ TokenizerRule page_tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace vision_encoder_decoder
 
 ModelFamily vision_encoder_decoder_family() {
+  using namespace vision_encoder_decoder;
   return {.model_type = "vision-encoder-decoder",
           .architectures = {"VisionEncoderDecoderModel"},
           .base = "vision_encoder_decoder",

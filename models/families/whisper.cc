@@ -12,7 +12,7 @@
 #include "models/family.h"
 
 namespace tandem {
-namespace {
+namespace whisper {
 
 // Frames 10 ms apart make positions 20 ms apart.
 constexpr int kWidth = 3, kStride = 2, kPadding = 1;
@@ -151,9 +151,10 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
-}  // namespace
+}  // namespace whisper
 
 ModelFamily whisper_family() {
+  using namespace whisper;
   return {.model_type = "whisper",
           .architectures = {"WhisperForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,
