@@ -20,7 +20,7 @@ namespace tandem::actors {
 
 struct ClusterConfig {
   EngineConfig engine;
-  int tensor_parallel_size = 1;
+  int tensor_parallel_size = 1;  // ranks of a stage
   int data_parallel_size = 1;
   int max_steps_in_flight = 2;  // 1: no run-ahead
   EngineCoreConfig requests;    // num_replicas is set from data_parallel_size
@@ -34,6 +34,9 @@ struct ClusterConfig {
   std::string host = "127.0.0.1";       // that the client port binds to
   std::string cluster_host = "127.0.0.1";  // that the workers' port binds to
   int cluster_port = 0;
+
+  // Of a replica.
+  int num_ranks() const { return tensor_parallel_size * stages_of(engine); }
 };
 
 // What happened so far, for whoever waits.

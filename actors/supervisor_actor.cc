@@ -58,8 +58,8 @@ struct SupervisorState : SupervisorOutbox {
     told[static_cast<size_t>(replica)] = false;
     if (generation > 1) shared->board.update([](ClusterStatus& s) { ++s.restarts; });
     spdlog::info("replica {}: starting {} worker(s), generation {}", replica,
-                 shared->config.tensor_parallel_size, generation);
-    launcher->launch(replica, generation, shared->config.tensor_parallel_size);
+                 shared->config.num_ranks(), generation);
+    launcher->launch(replica, generation, shared->config.num_ranks());
     for (auto& [worker, report] : std::exchange(spare, {})) self->send(self, worker, report);
   }
   void stop(int replica, uint64_t generation) override {
@@ -125,7 +125,7 @@ struct SupervisorState : SupervisorOutbox {
   bool assign(proto::WorkerReport& report) {
     for (size_t r = 0; r < cores.size(); ++r) {
       if (cores[r]->state() != SupervisorCore::State::kStarting) continue;
-      for (int rank = 0; rank < shared->config.tensor_parallel_size; ++rank) {
+      for (int rank = 0; rank < shared->config.num_ranks(); ++rank) {
         if (members[r].count(rank) > 0) continue;
         report.set_replica(static_cast<int32_t>(r));
         report.set_rank(rank);
@@ -247,7 +247,7 @@ constexpr int kFirstBackoffMs = 20;
 SupervisorConfig core_config(const Shared& shared, int replica, const GroupLauncher& launcher) {
   SupervisorConfig c;
   c.replica = replica;
-  c.size = shared.config.tensor_parallel_size;
+  c.size = shared.config.num_ranks();
   c.can_relaunch = launcher.can_relaunch();
   c.max_restarts = shared.config.max_restarts;
   c.restart_window = shared.config.restart_window;
@@ -257,7 +257,7 @@ SupervisorConfig core_config(const Shared& shared, int replica, const GroupLaunc
     c.hello_timeout = std::min(c.startup_timeout, std::max(shared.config.worker_timeout, *longest));
   c.first_backoff = kFirstBackoffMs * 1e-3;
   c.setup = setup_for(shared.config.engine, shared.dtype);
-  c.setup.set_num_ranks(shared.config.tensor_parallel_size * shared.config.data_parallel_size);
+  c.setup.set_num_ranks(shared.config.num_ranks() * shared.config.data_parallel_size);
   c.setup.set_communicator_timeout(shared.config.step_timeout);
   return c;
 }

@@ -34,6 +34,7 @@ namespace {
 using Memory = InspectReport::Memory;
 
 constexpr std::array<uint64_t, 2> kExampleRequests = {1, 32};
+constexpr std::array kShownTypes = {DType::kF32, DType::kBF16, DType::kI8, DType::kI4};
 constexpr size_t kMaxCompared = 4;  // matrices of the embedding's shape: a file may have any number
 
 // Of a type of floats, whether layers take it or convert it.
@@ -108,8 +109,7 @@ Memory memory(const ModelLimits& limits, const InspectReport& report, DType dtyp
 }
 
 void add_memory_of_types(const ModelLimits& limits, InspectReport& out) {
-  for (DType t : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4})
-    out.memory.push_back(memory(limits, out, t));
+  for (const DType t : kShownTypes) out.memory.push_back(memory(limits, out, t));
   const uint64_t scales = 2 * static_cast<uint64_t>(limits.cache_heads_per_token) *
                           size_of(*page_scale_type(DType::kI8));
   out.int8_self_bytes_per_token =
@@ -178,6 +178,35 @@ void add_memory(const InspectReport& r, Lines& lines) {
   }
   lines.add("", "--kv-cache-dtype int8: " +
                     cache_line(r.int8_self_bytes_per_token, r.int8_cross_bytes_per_token));
+}
+
+// What each rank of a group holds.
+void add_stages(const InspectReport& r, Lines& lines) {
+  for (size_t i = 0; i < r.stages.size(); ++i) {
+    const Stage& stage = r.stages[i];
+    lines.add("stage " + std::to_string(i),
+              stage.text() + ", " + human_count(stage.parameters) + " parameters");
+    std::string bytes;
+    for (const DType type : kShownTypes)
+      bytes += (bytes.empty() ? "weights on each rank: " : ", ") +
+               human_bytes(stage.bytes_of_rank(type, r.ranks_of_stage)) + " in " + name_of(type);
+    lines.add("", bytes);
+  }
+}
+
+nlohmann::ordered_json stages_json(const InspectReport& r) {
+  auto out = nlohmann::ordered_json::array();
+  int rank = 0;
+  for (const Stage& stage : r.stages) {
+    auto& to = out.emplace_back();
+    for (int i = 0; i < r.ranks_of_stage; ++i) to["ranks"].push_back(rank++);
+    to["encoder_layers"] = {stage.encoder.begin, stage.encoder.end};
+    to["decoder_layers"] = {stage.decoder.begin, stage.decoder.end};
+    to["parameters"] = stage.parameters;
+    for (const DType type : kShownTypes)
+      to["weight_bytes_of_rank"][name_of(type)] = stage.bytes_of_rank(type, r.ranks_of_stage);
+  }
+  return out;
 }
 
 // What the configuration says; sizes that it does not have under a known name are 0.
@@ -290,6 +319,7 @@ std::string to_text(const InspectReport& r) {
     add_shapes(r, lines);
     add_memory(r, lines);
   }
+  add_stages(r, lines);
   add_requests(r, lines);
   return lines.text();
 }
@@ -328,6 +358,7 @@ nlohmann::ordered_json to_json(const InspectReport& r) {
   if (!r.memory.empty())
     out["int8_cache"] = {{"self_cache_bytes_per_token", r.int8_self_bytes_per_token},
                          {"cross_cache_bytes_per_token", r.int8_cross_bytes_per_token}};
+  if (!r.stages.empty()) out["stages"] = stages_json(r);
   out["memory"] = nlohmann::ordered_json::object();
   for (const Memory& m : r.memory) {
     auto& to = out["memory"][m.dtype];

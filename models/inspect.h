@@ -11,6 +11,7 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/config/config.h"
 #include "models/config/task_params.h"
+#include "models/stage_plan.h"
 
 namespace tandem {
 
@@ -59,6 +60,9 @@ struct InspectReport {
   uint64_t int8_self_bytes_per_token = 0, int8_cross_bytes_per_token = 0;
   std::vector<Memory>
       memory;  // float32, bfloat16, int8, int4; empty where the shapes are not known
+  // How a group of that many ranks would share the model; no stages: nobody asked.
+  std::vector<Stage> stages;
+  int ranks_of_stage = 1;
 };
 
 InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);  // no languages

@@ -49,6 +49,11 @@ struct StageState {
   Tensor sum, update = {};
 };
 
+// Layers that ranges (Build) count.
+struct LayerCounts {
+  int encoder = 0, decoder = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -74,6 +79,8 @@ class Model {
   // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last
   // hidden states [T, d_model].
   virtual Tensor decode(const StepTensors& in, KvCache& cache) = 0;
+  // Of the whole model; a model without stages has none.
+  virtual LayerCounts layer_counts() const { return {}; }
   // On a rank with a part of a side's layers (Build) they stand for encode() and decode(). `state`
   // is the result of the rank before, nothing on the rank with the first layer. On the rank with
   // the last layer the result's `sum` is the last hidden states; its `update` is empty.

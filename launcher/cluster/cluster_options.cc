@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -25,6 +26,24 @@ void ClusterOptions::add(CLI::App& app) {
   };
   option("--tensor-parallel-size,--tp", config.tensor_parallel_size,
          "Number of ranks that share the heads and the vocabulary of a model");
+  app.add_option_function<int>(
+         "--pipeline-parallel-size,--pp",
+         [this](int stages) { parallel.set_pipeline_parallel_size(stages); },
+         "Number of stages that share the layers of a model, each with --tensor-parallel-size "
+         "ranks (CPUs only)")
+      ->default_str("1")
+      ->group(group);
+  app.add_option_function<std::vector<int>>(
+         "--pipeline-layers",
+         [this](const std::vector<int>& layers) {
+           parallel.mutable_pipeline_layers()->Assign(layers.begin(), layers.end());
+         },
+         "Number of layers of each stage, the encoder's first, as in 4,4,2,2; without it, stages "
+         "have about equally many parameters")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,N,")
+      ->group(group);
   option("--data-parallel-size,--dp", config.data_parallel_size, "Number of replicas of the model");
   option("--distributed-executor-backend", backend,
          "How ranks run: threads (of this process), processes (of this host, which this one "
@@ -60,9 +79,17 @@ void ClusterOptions::add(CLI::App& app) {
   profile.add(app);
 }
 
+// (Numbers that are out of range are refused later.)
+int ClusterOptions::num_ranks() const {
+  constexpr int64_t kMost = 1 << 16;
+  const int64_t of_replica = std::clamp<int64_t>(
+      int64_t{config.tensor_parallel_size} * parallel.pipeline_parallel_size(), 1, kMost);
+  return static_cast<int>(std::clamp<int64_t>(of_replica * config.data_parallel_size, 1, kMost));
+}
+
 bool ClusterOptions::wants_cluster() const {
-  return config.tensor_parallel_size > 1 || config.data_parallel_size > 1 || backend != "auto" ||
-         !hostfile.empty();
+  const bool staged = parallel.pipeline_parallel_size() != 1 || !parallel.pipeline_layers().empty();
+  return num_ranks() > 1 || staged || backend != "auto" || !hostfile.empty();
 }
 
 std::unique_ptr<MpiSession> join_outer_job() {
@@ -100,20 +127,25 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
   const bool has_own_cores = bind_to_cores(options.cpu_binding, job.rank(), job.size());
   actors::ClusterConfig& c = options.config;
   const int replicas = c.data_parallel_size;
-  if (c.tensor_parallel_size == 1) c.tensor_parallel_size = job.size() / std::max(1, replicas);
-  if (c.tensor_parallel_size * replicas != job.size())
-    throw invalid_request("--tensor-parallel-size",
-                          std::to_string(c.tensor_parallel_size) + " x --data-parallel-size " +
-                              std::to_string(replicas) + " is not the job's " +
-                              std::to_string(job.size()) + " ranks");
-  std::string text = std::to_string(c.tensor_parallel_size) + " ";
+  check_config(c.engine);
+  const int stages = stages_of(c.engine);
+  if (c.tensor_parallel_size == 1)
+    c.tensor_parallel_size = std::max(1, job.size() / std::max(1, replicas) / stages);
+  if (c.num_ranks() * replicas != job.size())
+    throw invalid_request(
+        "--tensor-parallel-size",
+        std::to_string(c.tensor_parallel_size) +
+            (stages > 1 ? " x --pipeline-parallel-size " + std::to_string(stages) : "") +
+            " x --data-parallel-size " + std::to_string(replicas) + " is not the job's " +
+            std::to_string(job.size()) + " ranks");
+  std::string text = std::to_string(c.num_ranks()) + " ";
   actors::ExternalRanks ranks;
   ranks.announce = [&job, &announced, text](const actors::WorkerEndpoint& endpoint) {
     announced = true;
     std::string bytes = text + encode_endpoint(endpoint);
     job.broadcast(bytes, 0);
   };
-  ranks.rank0 = rank_of_job(job, c.tensor_parallel_size, has_own_cores);
+  ranks.rank0 = rank_of_job(job, c.num_ranks(), has_own_cores);
   return std::make_unique<actors::Cluster>(c, std::move(ranks));
 }
 
@@ -124,8 +156,7 @@ namespace {
 // One of threads, processes, mpi, join.
 std::string find_backend(const ClusterOptions& options) {
   const std::string& asked = options.backend;
-  const bool several =
-      options.config.tensor_parallel_size > 1 || options.config.data_parallel_size > 1;
+  const bool several = options.num_ranks() > 1;
   if (!options.hostfile.empty()) {
     if (asked == "auto" || asked == "mpi") return "mpi";
     throw invalid_request("--hostfile", "is mpirun's: --distributed-executor-backend " + asked +
@@ -151,14 +182,15 @@ void check_given_files(const ClusterOptions& options) {
 }
 
 WorkerCommand worker_command(const ClusterOptions& options) {
-  const actors::ClusterConfig& c = options.config;
+  const int replicas = options.config.data_parallel_size;
   WorkerCommand worker{options.worker_program, options.log.flags()};
   if (worker.program.empty()) worker.program = this_program();
   for (const std::string& flag : options.profile.flags()) worker.flags.push_back(flag);
-  for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
-                           std::string("--replicas"), std::to_string(c.data_parallel_size),
-                           std::string("--ranks"), std::to_string(c.tensor_parallel_size),
-                           std::string("--worker-timeout"), std::to_string(c.worker_timeout)})
+  for (const auto& flag :
+       {std::string("--cpu-binding"), options.cpu_binding, std::string("--replicas"),
+        std::to_string(replicas), std::string("--ranks"),
+        std::to_string(options.num_ranks() / std::max(1, replicas)),
+        std::string("--worker-timeout"), std::to_string(options.config.worker_timeout)})
     worker.flags.push_back(flag);
   return worker;
 }
@@ -181,7 +213,7 @@ std::vector<std::string> ClusterOptions::profiled_parts() const {
   const std::string asked = find_backend(*this);
   if (profile.file.empty() || (asked != "processes" && asked != "mpi")) return out;
   for (int replica = 0; replica < config.data_parallel_size; ++replica)
-    for (int rank = 0; rank < config.tensor_parallel_size; ++rank)
+    for (int rank = 0; rank < num_ranks() / config.data_parallel_size; ++rank)
       out.push_back(rank_part(replica, config.data_parallel_size, rank));
   return out;
 }
@@ -192,6 +224,7 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                                                MpiSession* job) {
   actors::ClusterConfig& c = options.config;
   c.engine = engine;
+  *c.engine.mutable_parallel() = options.parallel;
   c.engine.mutable_loading()->set_model(
       std::filesystem::absolute(engine.loading().model()).string());
   c.max_steps_in_flight = options.run_ahead + 1;

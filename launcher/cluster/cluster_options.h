@@ -20,6 +20,7 @@ struct ClusterOptions {
   std::string worker_program;
   std::string cpu_binding = "auto";
   int run_ahead = 1;
+  proto::ParallelConfig parallel;
   actors::ClusterConfig config;
   LogOptions log;
   ProfileOptions profile;
@@ -28,6 +29,8 @@ struct ClusterOptions {
   // What ranks in processes of their own on this host, which this one starts, add to the profile's
   // name.
   std::vector<std::string> profiled_parts() const;
+  // Of all replicas.
+  int num_ranks() const;
   // More than one process's plain engine is asked for.
   bool wants_cluster() const;
 };

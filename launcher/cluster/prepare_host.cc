@@ -23,7 +23,7 @@ void prepare_host(const ClusterOptions& options, const EngineConfig& engine, int
   sweep_run_directories();
   raise_file_limit();
   const int replicas = options.config.data_parallel_size;
-  const int ranks = std::clamp(options.config.tensor_parallel_size * replicas, 1, 1 << 16);
+  const int ranks = options.num_ranks();
   threads += kEngineThreads + std::clamp(replicas, 1, 256);
   const bool here = options.backend == "threads" || (options.backend == "auto" && ranks == 1);
   if (here)

@@ -18,10 +18,27 @@ Run add_inspect(CLI::App& app) {
   struct Options {
     ModelOptions model;
     bool json = false;
+    int ranks = 1, stages = 1;
+    std::vector<int32_t> layers;
   };
   auto options = std::make_shared<Options>();
   options->model.add_model_flags(app, "MODEL,--model")->required();
   app.add_flag("--json", options->json, "Write a JSON object")->group("Output");
+  const auto number = [&app](const char* name, int& value, const char* help) {
+    app.add_option(name, value, help)
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str()
+        ->group("Cluster (docs/parallel.md)");
+  };
+  number("--pipeline-parallel-size,--pp", options->stages,
+         "Show what the ranks hold of a model that so many stages share");
+  number("--tensor-parallel-size,--tp", options->ranks, "Number of ranks of each stage");
+  app.add_option("--pipeline-layers", options->layers,
+                 "Number of layers of each stage, the encoder's first, as in 4,4,2,2")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,N,")
+      ->group("Cluster (docs/parallel.md)");
   return [options] {
     const std::filesystem::path directory = options->model.find_model();
     if (is_adapter(directory)) {
@@ -30,7 +47,13 @@ Run add_inspect(CLI::App& app) {
                 << std::flush;
       return 0;
     }
-    const InspectReport report = inspect(directory);
+    InspectReport report = inspect(directory);
+    if (options->stages > 1 || options->ranks > 1 || !options->layers.empty()) {
+      const LayerSizes sizes =
+          layer_sizes(ModelConfig::load(directory), Checkpoint::open(directory));
+      report.stages = plan_stages(sizes, options->stages, options->layers);
+      report.ranks_of_stage = options->ranks;
+    }
     const auto json = [&] {
       return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     };

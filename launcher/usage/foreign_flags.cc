@@ -55,9 +55,9 @@ constexpr ForeignFlag kForeign[] = {
      "the checkpoint says how much the model takes; a request cuts its input by "
      "truncate_prompt_tokens"},
     {"--num-shard --tensor-parallel --world-size", "--tensor-parallel-size", ""},
-    {"--pipeline-parallel-size --expert-parallel-size --enable-expert-parallel "
-     "--context-parallel-size",
-     "--tensor-parallel-size", "a model is shared by tensor parallelism only"},
+    {"--pipeline-parallel --num-stages", "--pipeline-parallel-size", ""},
+    {"--expert-parallel-size --enable-expert-parallel --context-parallel-size",
+     "--tensor-parallel-size", "a model is shared by heads and by layers only"},
     {"--num-replicas --replica-count", "--data-parallel-size", ""},
     {"--enable-chunked-prefill --scheduling-policy --async-scheduling --num-scheduler-steps "
      "--long-prefill-token-threshold --disable-sliding-window --scheduler-cls",

@@ -91,6 +91,7 @@ class Seq2Seq : public Model {
   const ModelConfig& config() const override { return config_; }
   KvCacheSpec kv_cache_spec() const override;
   StepLayout step_layout() const override;
+  LayerCounts layer_counts() const override { return {num_encoder_layers_, num_decoder_layers_}; }
   Tensor encode(const StepTensors& in) override;
   void write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) override;
   Tensor decode(const StepTensors& in, KvCache& cache) override;

@@ -1,4 +1,4 @@
-// The ranks of a tensor-parallel group. Every rank makes the same calls in the same order.
+// The ranks of a group that runs one model. Every rank makes the same calls in the same order.
 #pragma once
 
 #include <chrono>
@@ -31,22 +31,22 @@ struct CommunicatorOptions {
   // No call waits longer for another rank.
   std::chrono::milliseconds timeout{300'000};
   // Larger tensors travel in chunks of this many bytes (whole cache lines, at least 1 KiB). A group
-  // owns two chunks of memory per rank. The same on all ranks.
+  // owns four chunks of memory per rank. The same on all ranks.
   size_t chunk_bytes = size_t{1} << 20;
   // How long a waiting rank spins before it sleeps. Absent: tens of microseconds, or next to
   // nothing if the group has more ranks than cores.
   std::optional<std::chrono::microseconds> spin;
 };
 
-// A rank's time and bytes in collectives since its communicator was made, waiting included.
+// A rank's time and bytes in calls since its communicator was made, waiting included.
 struct CommunicatorStats {
   int64_t calls = 0;
   int64_t bytes = 0;  // of the tensors that were handed in
   std::chrono::nanoseconds time{0};
 };
 
-// One rank's end of a group. Collectives are called from one thread; abort() from any. Tensors are
-// contiguous and of equal size on all ranks.
+// One rank's end of a group. All calls come from one thread; abort() from any. Tensors are
+// contiguous and of equal size on all ranks that take part.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -65,9 +65,14 @@ class Communicator {
   virtual void all_to_all(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
   virtual void barrier() = 0;
+  // From one rank to another, which receives what was sent to it in that order. Only these two take
+  // part. A send returns when x may change; it waits while the receiver is behind by more than two
+  // pieces. Tensors of the host, of any type; one without elements is a message, too.
+  virtual void send(const Tensor&, int to) { TANDEM_CHECK(false, "no rank to send to"); }
+  virtual void receive(const Tensor&, int from) { TANDEM_CHECK(false, "no rank to receive from"); }
   // Makes every call that is blocked in this group fail, now and later, on all ranks.
   virtual void abort() = 0;
-  // From the thread of the collectives. A group of one spends nothing.
+  // From the thread of the calls. A group of one spends nothing.
   virtual CommunicatorStats stats() const { return {}; }
 };
 

@@ -44,9 +44,11 @@ struct Calls {
   int (*isend_nothing)(int to, int tag, Handle comm, Handle* request);
   // Whether there is one of that tag; from whom.
   int (*iprobe)(int tag, Handle comm, int* there, int* from);
+  int (*isend)(const void* bytes, int count, int to, int tag, Handle comm, Handle* request);
+  int (*irecv)(void* bytes, int count, int from, int tag, Handle comm, Handle* request);
 };
 
-inline constexpr uint32_t kCallsVersion = 1;
+inline constexpr uint32_t kCallsVersion = 2;
 inline constexpr int kSuccess = 0;  // MPI_SUCCESS, by the standard
 // The name of the exported function: const Calls* tandem_mpi_calls().
 inline constexpr const char* kCallsSymbol = "tandem_mpi_calls";

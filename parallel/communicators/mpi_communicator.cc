@@ -1,7 +1,9 @@
 // Collectives over MPI: a round is one non-blocking all-gather (broadcast, barrier). MPI's own
 // reductions are not used, because their order of additions is not ours. abort() reaches the others
-// as a message that they probe for while they wait.
+// as a message that they probe for while they wait. Messages from rank to rank are copied, so that
+// two of them may be under way to each rank while the sender goes on.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -55,7 +57,8 @@ void keep_for_ever(std::shared_ptr<void> buffers) {
 namespace {
 
 constexpr std::chrono::microseconds kDefaultSpin{50};
-constexpr int kAbortTag = 1;
+constexpr int kAbortTag = 1, kPieceTag = 2;
+constexpr size_t kPieceHead = sizeof(uint64_t);  // in front of a piece: bytes of its message
 
 class MpiCommunicator final : public RoundCommunicator {
  public:
@@ -66,7 +69,8 @@ class MpiCommunicator final : public RoundCommunicator {
         timeout_(options.timeout),
         spin_(options.spin.value_or(kDefaultSpin)),
         broken_(std::move(broken)),
-        buffers_(std::make_shared<Buffers>()) {
+        buffers_(std::make_shared<Buffers>()),
+        sends_(static_cast<size_t>(size)) {
     buffers_->mine.resize(chunk_bytes());
     buffers_->all.resize(chunk_bytes() * static_cast<size_t>(size));
   }
@@ -74,9 +78,12 @@ class MpiCommunicator final : public RoundCommunicator {
   ~MpiCommunicator() override {
     int finalized = 0;
     mpi::calls().finalized(&finalized);
+    for (auto& slots : sends_)
+      for (Sending& sending : slots) end(sending, finalized);
     if (!finalized && !*broken_) mpi::calls().comm_free(&comm_);
   }
 
+  size_t piece_bytes() const override { return chunk_bytes(); }
   const char* transport() const override { return "MPI"; }
 
   // From any thread: MPI was initialised for several.
@@ -108,24 +115,91 @@ class MpiCommunicator final : public RoundCommunicator {
 
   Parts exchange(const Round& round) override {
     mpi::Handle request = mpi::calls().no_request;
-    try {
+    or_break(buffers_, [&] {
       start(round, request);
       if (!mpi::wait(request, timeout_, spin_, [&] { check_aborted(round.call); }))
         throw error(round.call,
                     "timed out after " + seconds_text(timeout_) + " waiting for the other ranks");
-    } catch (...) {
-      mpi::keep_for_ever(buffers_);
-      *broken_ = true;
-      abort();
-      throw;
-    }
+    });
     return {buffers_->all.data(), round.part};
+  }
+
+  void send_piece(const Piece& piece) override {
+    auto& slots = sends_[static_cast<size_t>(piece.peer)];
+    std::swap(slots[0], slots[1]);  // the older one comes next
+    Sending& sending = slots[0];
+    finish(sending.request, sending.bytes, piece.peer, Collective::kSend);
+    if (!sending.bytes) sending.bytes = std::make_shared<std::vector<std::byte>>();
+    sending.bytes->resize(kPieceHead + piece.bytes);
+    const uint64_t message = piece.message;
+    std::memcpy(sending.bytes->data(), &message, kPieceHead);
+    if (piece.bytes > 0) std::memcpy(sending.bytes->data() + kPieceHead, piece.data, piece.bytes);
+    or_break(sending.bytes, [&] {
+      mpi::check(mpi::calls().isend(sending.bytes->data(), static_cast<int>(sending.bytes->size()),
+                                    piece.peer, kPieceTag, comm_, &sending.request),
+                 "MPI_Isend");
+    });
+  }
+
+  void receive_piece(const Piece& piece) override {
+    if (!received_) received_ = std::make_shared<std::vector<std::byte>>();
+    received_->resize(kPieceHead + chunk_bytes());  // a longer one of a rank that went astray fits
+    mpi::Handle request = mpi::calls().no_request;
+    or_break(received_, [&] {
+      mpi::check(mpi::calls().irecv(received_->data(), static_cast<int>(received_->size()),
+                                    piece.peer, kPieceTag, comm_, &request),
+                 "MPI_Irecv");
+    });
+    {
+      const ProfileSpan waiting(kWaitForRanks);
+      finish(request, received_, piece.peer, Collective::kReceive);
+    }
+    uint64_t message = 0;
+    std::memcpy(&message, received_->data(), kPieceHead);
+    if (message != piece.message) or_break(received_, [&] { throw astray(piece, message); });
+    if (piece.bytes > 0) std::memcpy(piece.data, received_->data() + kPieceHead, piece.bytes);
   }
 
  private:
   struct Buffers {
     std::vector<std::byte> mine, all;
   };
+  using Bytes = std::shared_ptr<std::vector<std::byte>>;
+  // A piece under way to another rank, or nothing.
+  struct Sending {
+    mpi::Handle request = mpi::calls().no_request;
+    Bytes bytes = {};
+  };
+
+  // If f throws, nothing of the group goes on; MPI may still use the buffers.
+  template <class F>
+  void or_break(const std::shared_ptr<void>& buffers, const F& f) {
+    try {
+      f();
+    } catch (...) {
+      mpi::keep_for_ever(buffers);
+      *broken_ = true;
+      abort();
+      throw;
+    }
+  }
+
+  void finish(mpi::Handle& request, const Bytes& bytes, int peer, Collective call) {
+    if (request == mpi::calls().no_request) return;
+    or_break(bytes, [&] {
+      if (!mpi::wait(request, timeout_, spin_, [&] { check_aborted(call); }))
+        throw error(call, "timed out after " + seconds_text(timeout_) + " waiting for rank " +
+                              std::to_string(peer));
+    });
+  }
+
+  // What was sent in time has arrived: its receiver has done all that it was to do.
+  void end(Sending& sending, int finalized) {
+    if (sending.request == mpi::calls().no_request) return;
+    int done = 0;
+    if (!finalized && !*broken_) mpi::calls().test(&sending.request, &done);
+    if (done == 0) mpi::keep_for_ever(sending.bytes);
+  }
 
   void start(const Round& round, mpi::Handle& request) {
     const int part = static_cast<int>(round.part);
@@ -148,6 +222,8 @@ class MpiCommunicator final : public RoundCommunicator {
   std::chrono::microseconds spin_;
   std::shared_ptr<std::atomic<bool>> broken_;
   std::shared_ptr<Buffers> buffers_;
+  std::vector<std::array<Sending, 2>> sends_;  // by rank
+  Bytes received_;
   std::atomic<uint32_t> aborted_{0};  // 1 + the rank whose end aborted the group
 };
 

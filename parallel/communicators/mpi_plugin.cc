@@ -128,6 +128,18 @@ int iprobe(int tag, Handle comm, int* there, int* from) {
   return code;
 }
 
+int isend(const void* bytes, int count, int to, int tag, Handle comm, Handle* request) {
+  return changing<MPI_Request>(request, [&](MPI_Request* r) {
+    return MPI_Isend(bytes, count, MPI_BYTE, to, tag, of<MPI_Comm>(comm), r);
+  });
+}
+
+int irecv(void* bytes, int count, int from, int tag, Handle comm, Handle* request) {
+  return changing<MPI_Request>(request, [&](MPI_Request* r) {
+    return MPI_Irecv(bytes, count, MPI_BYTE, from, tag, of<MPI_Comm>(comm), r);
+  });
+}
+
 static_assert(MPI_SUCCESS == kSuccess);
 
 }  // namespace
@@ -160,6 +172,8 @@ extern "C" __attribute__((visibility("default"))) const tandem::mpi::Calls* tand
                               ibcast,
                               iallgather,
                               isend_nothing,
-                              iprobe};
+                              iprobe,
+                              isend,
+                              irecv};
   return &calls;
 }

@@ -39,11 +39,15 @@ const SpanKind& span_of(Collective call) {
   static constexpr SpanKind kExchange{"all_to_all", "collective", {"bytes"}};
   static constexpr SpanKind kBroadcast{"broadcast", "collective", {"bytes"}};
   static constexpr SpanKind kBarrier{"barrier", "collective"};
+  static constexpr SpanKind kSend{"send", "collective", {"bytes"}};
+  static constexpr SpanKind kReceive{"receive", "collective", {"bytes"}};
   switch (call) {
     case Collective::kAllReduce: return kReduce;
     case Collective::kAllGather: return kGather;
     case Collective::kAllToAll: return kExchange;
     case Collective::kBroadcast: return kBroadcast;
+    case Collective::kSend: return kSend;
+    case Collective::kReceive: return kReceive;
     case Collective::kBarrier: break;
   }
   return kBarrier;
@@ -63,6 +67,8 @@ const char* name_of(Collective call) {
     case Collective::kAllToAll: return "all_to_all";
     case Collective::kBroadcast: return "broadcast";
     case Collective::kBarrier: return "barrier";
+    case Collective::kSend: return "send";
+    case Collective::kReceive: return "receive";
   }
   return "an unknown call";
 }
@@ -111,6 +117,38 @@ void RoundCommunicator::Round::copy_mine(std::byte* to) const {
 CommunicatorError RoundCommunicator::error(Collective call, const std::string& reason) const {
   return CommunicatorError(std::string(name_of(call)) + " on rank " + std::to_string(rank_) +
                            " of " + std::to_string(size_) + ": " + reason);
+}
+
+CommunicatorError RoundCommunicator::astray(const Piece& piece, size_t sent) const {
+  return error(Collective::kReceive, "rank " + std::to_string(piece.peer) + " sends " +
+                                         std::to_string(sent) + " bytes, this rank expects " +
+                                         std::to_string(piece.message));
+}
+
+template <class Move>
+void RoundCommunicator::in_pieces(const Tensor& x, int peer, const Move& move) {
+  const size_t bytes = x.bytes(), most = piece_bytes();
+  TANDEM_CHECK(peer >= 0 && peer < size_ && peer != rank_);
+  TANDEM_CHECK(bytes == 0 || x.contiguous());
+  auto* const data = static_cast<std::byte*>(x.raw());
+  size_t at = 0;
+  do {  // a message without a byte has one piece
+    const size_t n = std::min(most, bytes - at);
+    move(Piece{peer, bytes > 0 ? data + at : nullptr, n, bytes});
+    at += n;
+  } while (at < bytes);
+}
+
+void RoundCommunicator::send(const Tensor& x, int to) {
+  const Timer timer(stats_, Collective::kSend, x);
+  check_aborted(Collective::kSend);
+  in_pieces(x, to, [&](const Piece& piece) { send_piece(piece); });
+}
+
+void RoundCommunicator::receive(const Tensor& x, int from) {
+  const Timer timer(stats_, Collective::kReceive, x);
+  check_aborted(Collective::kReceive);
+  in_pieces(x, from, [&](const Piece& piece) { receive_piece(piece); });
 }
 
 void RoundCommunicator::all_reduce(const Tensor& x) {

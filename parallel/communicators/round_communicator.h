@@ -1,5 +1,6 @@
 // Collectives built on one primitive, the round: every rank gives some bytes and sees everybody's.
-// The transports share chunks, the order of sums and error messages.
+// Messages from rank to rank travel in pieces. The transports share chunks, the order of sums and
+// error messages.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,15 @@
 
 namespace tandem {
 
-enum class Collective : uint8_t { kAllReduce = 1, kAllGather, kAllToAll, kBroadcast, kBarrier };
+enum class Collective : uint8_t {
+  kAllReduce = 1,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kBarrier,
+  kSend,
+  kReceive
+};
 const char* name_of(Collective call);
 // The span of a rank that waits within a collective for the others' bytes.
 inline constexpr SpanKind kWaitForRanks{"wait for ranks", "rank wait"};
@@ -25,7 +34,12 @@ class RoundCommunicator : public Communicator {
   void all_to_all(const Tensor& x, const Tensor& out) final;
   void broadcast(const Tensor& x, int root) final;
   void barrier() final;
+  void send(const Tensor& x, int to) final;
+  void receive(const Tensor& x, int from) final;
   CommunicatorStats stats() const final { return stats_; }
+  // Longer messages travel in pieces of so many bytes, at least 1 KiB. Two pieces lie between a
+  // sender and a receiver before the sender waits.
+  virtual size_t piece_bytes() const = 0;
 
  protected:
   // Rank r's bytes begin at data + r * stride. Good until the next round.
@@ -50,17 +64,31 @@ class RoundCommunicator : public Communicator {
   // chunk_bytes as rounded_chunk() gives it.
   RoundCommunicator(int rank, int size, size_t chunk_bytes);
 
+  // A part of a message to or from `peer`, whose other pieces come before or behind it.
+  struct Piece {
+    int peer;
+    std::byte* data;  // read by send_piece(), written by receive_piece()
+    size_t bytes;     // <= piece_bytes()
+    size_t message;   // bytes of the whole message; equal on both ranks, or they went astray
+  };
+
   virtual Parts exchange(const Round& round) = 0;
+  virtual void send_piece(const Piece& piece) = 0;
+  virtual void receive_piece(const Piece& piece) = 0;
   // Throws CommunicatorError if the group was aborted. A call that moves nothing looks, too.
   virtual void check_aborted(Collective call) = 0;
 
   size_t chunk_bytes() const { return chunk_bytes_; }
   // "all_reduce on rank 1 of 4: " + reason.
   CommunicatorError error(Collective call, const std::string& reason) const;
+  // The sender's message is of another length than the receiver's.
+  CommunicatorError astray(const Piece& piece, size_t sent) const;
 
  private:
   class Timer;
   void reduce_chunk(float* x, int64_t count);
+  template <class Move>
+  void in_pieces(const Tensor& x, int peer, const Move& move);
 
   int rank_, size_;
   size_t chunk_bytes_;

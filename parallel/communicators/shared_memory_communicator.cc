@@ -2,6 +2,9 @@
 // read all slots. Slots are double-buffered: who enters round s + 2, and writes the slot of round s
 // again, has seen everybody in round s + 1, that is, done with reading round s. So a round has one
 // wait and no second one to leave it.
+//
+// A message: each ordered pair of ranks has a channel of two slots. The sender waits until one is
+// free, the receiver until one is full.
 #include "parallel/communicators/shared_memory_communicator.h"
 
 #include <linux/futex.h>
@@ -26,6 +29,7 @@ namespace tandem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using detail::RegionChannel;
 using detail::RegionRank;
 
 constexpr std::chrono::microseconds kSpin{50}, kCrowdedSpin{2};
@@ -87,8 +91,10 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
   ~SharedMemoryCommunicator() override {
     own().state.store(detail::kLeft, std::memory_order_seq_cst);
     futex_wake_all(own().posted);
+    wake_channels();
   }
 
+  size_t piece_bytes() const override { return region_->piece_bytes(); }
   const char* transport() const override { return "shared memory"; }
 
   void abort() override {
@@ -96,6 +102,7 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     region_->header().aborted.compare_exchange_strong(none, static_cast<uint32_t>(rank()) + 1,
                                                       std::memory_order_seq_cst);
     for (int r = 0; r < size(); ++r) futex_wake_all(region_->rank(r).posted);
+    wake_channels();
   }
 
  protected:
@@ -111,26 +118,87 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     round.copy_mine(slots + static_cast<size_t>(rank()) * chunk_bytes());
     const uint64_t call = signature(round);
     own().call[parity].store(call, std::memory_order_relaxed);
-    own().posted.store(seq, std::memory_order_seq_cst);
-    if (own().sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(own().posted);
-    try {
+    count_up(own().posted, own().sleepers, seq);
+    or_abort([&] {
       const ProfileSpan waiting(kWaitForRanks);
       for (int p = 0; p < size(); ++p) {
         if (p == rank()) continue;
-        wait_for(p, seq, round.call);
+        RegionRank& other = region_->rank(p);
+        wait_for({other.posted, other.sleepers, seq, p, round.call, /*of_round=*/true});
         const uint64_t theirs = region_->rank(p).call[parity].load(std::memory_order_relaxed);
         if (theirs != call)
           throw error(round.call, "rank " + std::to_string(p) + " is in " + describe(theirs) +
                                       ", this rank in " + describe(call));
       }
-    } catch (...) {
-      abort();  // nobody shall wait for a group that has come apart
-      throw;
-    }
+    });
     return {slots, chunk_bytes()};
   }
 
+  void send_piece(const Piece& piece) override {
+    RegionChannel& channel = region_->channel(rank(), piece.peer);
+    const uint32_t sent = channel.sent.load(std::memory_order_relaxed);
+    or_abort([&] {
+      // All but one of the earlier ones.
+      wait_for({channel.taken, channel.taken_sleepers, sent - 1, piece.peer, Collective::kSend});
+    });
+    if (piece.bytes > 0)
+      std::memcpy(region_->pieces(rank(), piece.peer, sent & 1), piece.data, piece.bytes);
+    channel.message[sent & 1].store(piece.message, std::memory_order_relaxed);
+    count_up(channel.sent, channel.sent_sleepers, sent + 1);
+  }
+
+  void receive_piece(const Piece& piece) override {
+    RegionChannel& channel = region_->channel(piece.peer, rank());
+    const uint32_t taken = channel.taken.load(std::memory_order_relaxed);
+    or_abort([&] {
+      const ProfileSpan waiting(kWaitForRanks);
+      wait_for({channel.sent, channel.sent_sleepers, taken + 1, piece.peer, Collective::kReceive});
+      const uint64_t message = channel.message[taken & 1].load(std::memory_order_relaxed);
+      if (message != piece.message) throw astray(piece, message);
+    });
+    if (piece.bytes > 0)
+      std::memcpy(piece.data, region_->pieces(piece.peer, rank(), taken & 1), piece.bytes);
+    count_up(channel.taken, channel.taken_sleepers, taken + 1);
+  }
+
  private:
+  // A counter of another rank that is to reach a value.
+  struct Awaited {
+    std::atomic<uint32_t>& counter;
+    std::atomic<uint32_t>& sleepers;
+    uint32_t value;
+    int peer;
+    Collective call;
+    bool of_round = false;  // all ranks are to reach it
+  };
+
+  static void count_up(std::atomic<uint32_t>& counter, std::atomic<uint32_t>& sleepers,
+                       uint32_t value) {
+    counter.store(value, std::memory_order_seq_cst);
+    if (sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(counter);
+  }
+
+  // Nobody shall wait for a group that has come apart.
+  template <class F>
+  void or_abort(const F& f) {
+    try {
+      f();
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+
+  void wake_channels() {
+    for (int from = 0; from < size(); ++from) {
+      for (int to = 0; to < size(); ++to) {
+        RegionChannel& channel = region_->channel(from, to);
+        if (channel.sent_sleepers.load() != 0) futex_wake_all(channel.sent);
+        if (channel.taken_sleepers.load() != 0) futex_wake_all(channel.taken);
+      }
+    }
+  }
+
   static uint64_t signature(const Round& round) {
     return uint64_t{static_cast<uint8_t>(round.call)} << 56 |
            static_cast<uint64_t>(round.root + 1) << 40 | round.part;
@@ -154,51 +222,52 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     return static_cast<int32_t>(posted - seq) >= 0;
   }
 
-  void wait_for(int peer, uint32_t seq, Collective call) {
-    RegionRank& other = region_->rank(peer);
-    if (reached(other.posted.load(std::memory_order_acquire), seq)) return;
+  void wait_for(const Awaited& what) {
+    if (reached(what.counter.load(std::memory_order_acquire), what.value)) return;
     const auto start = Clock::now();
     do {
       for (int i = 0; i < kPausesPerClock; ++i) {
-        if (reached(other.posted.load(std::memory_order_acquire), seq)) return;
+        if (reached(what.counter.load(std::memory_order_acquire), what.value)) return;
         pause();
       }
     } while (Clock::now() - start < spin_);
-    sleep_until(other, peer, seq, call, start + timeout_);
+    sleep_until(what, start + timeout_);
   }
 
-  void sleep_until(RegionRank& other, int peer, uint32_t seq, Collective call,
-                   Clock::time_point deadline) {
+  void sleep_until(const Awaited& what, Clock::time_point deadline) {
     // The peer counts up and then looks for sleepers; a sleeper announces itself and then looks.
     struct Sleeper {
       std::atomic<uint32_t>& count;
       explicit Sleeper(std::atomic<uint32_t>& c) : count(c) { count.fetch_add(1); }
       ~Sleeper() { count.fetch_sub(1); }
-    } sleeper(other.sleepers);
+    } sleeper(what.sleepers);
     for (bool slept = false;; slept = true) {
-      const uint32_t seen = other.posted.load();
-      if (reached(seen, seq)) return;
-      check_aborted(call);
-      check_peers(seq, call, slept);
+      const uint32_t seen = what.counter.load();
+      if (reached(seen, what.value)) return;
+      check_aborted(what.call);
+      check_peers(what, slept);
       const auto now = Clock::now();
       if (now >= deadline)
-        throw error(call, "timed out after " + seconds_text(timeout_) + " waiting for rank " +
-                              std::to_string(peer));
-      futex_wait(other.posted, seen, std::min<std::chrono::nanoseconds>(kNap, deadline - now));
+        throw error(what.call, "timed out after " + seconds_text(timeout_) + " waiting for rank " +
+                                   std::to_string(what.peer));
+      futex_wait(what.counter, seen, std::min<std::chrono::nanoseconds>(kNap, deadline - now));
     }
   }
 
   // Throws if any rank, not only the one waited for, can no longer come. `processes`: asks the
   // system too.
-  void check_peers(uint32_t seq, Collective call, bool processes) {
+  void check_peers(const Awaited& what, bool processes) {
     for (int p = 0; p < size(); ++p) {
       if (p == rank()) continue;
       RegionRank& other = region_->rank(p);
       // In this order: a rank that has gone has posted all that it ever will.
       const bool left = other.state.load() == detail::kLeft;
       const bool dead = processes && watches_[static_cast<size_t>(p)].has_ended(other.pid.load());
-      if ((!left && !dead) || reached(other.posted.load(), seq)) continue;
-      throw error(call,
+      if (!left && !dead) continue;
+      if (what.of_round ? reached(other.posted.load(), what.value)
+                        : left && (p != what.peer || reached(what.counter.load(), what.value)))
+        continue;
+      throw error(what.call,
                   "rank " + std::to_string(p) + (left ? " has left the group" : "'s process died"));
     }
   }

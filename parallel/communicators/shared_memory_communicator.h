@@ -18,6 +18,7 @@ namespace tandem {
 namespace detail {
 struct RegionHeader;
 struct RegionRank;
+struct RegionChannel;
 }  // namespace detail
 
 // The block of memory of one group; unmapped with the last reference.
@@ -52,11 +53,16 @@ class SharedMemoryRegion {
   detail::RegionHeader& header() const;
   detail::RegionRank& rank(int r) const;
   std::byte* slots(unsigned parity) const;  // [ranks, chunk_bytes]
+  detail::RegionChannel& channel(int from, int to) const;
+  std::byte* pieces(int from, int to, unsigned parity) const;  // [piece_bytes]
+  // Of a slot of a channel, at least 1 KiB: a rank's channels take as much as its two slots.
+  size_t piece_bytes() const { return piece_bytes_of(ranks_, chunk_bytes_); }
 
  private:
   SharedMemoryRegion(void* memory, size_t bytes, int fd, int ranks, size_t chunk_bytes)
       : memory_(memory), bytes_(bytes), fd_(fd), ranks_(ranks), chunk_bytes_(chunk_bytes) {}
   static size_t bytes_for(int ranks, size_t chunk_bytes);
+  static size_t piece_bytes_of(int ranks, size_t chunk_bytes);
   void format() const;
 
   void* memory_;

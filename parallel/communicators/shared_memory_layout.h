@@ -1,4 +1,5 @@
-// What lies in a SharedMemoryRegion: a header, one block per rank, and two slots per rank.
+// What lies in a SharedMemoryRegion: a header, one block per rank, one channel per ordered pair of
+// ranks, two slots per rank, and two per channel.
 #pragma once
 
 #include <sched.h>
@@ -12,7 +13,7 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 inline constexpr uint64_t kRegionMagic = 0x31304d45444e4154;  // "TANDEM01"
-inline constexpr uint32_t kRegionVersion = 1;
+inline constexpr uint32_t kRegionVersion = 2;
 
 enum RankState : uint32_t { kAbsent, kJoined, kLeft };
 
@@ -36,6 +37,17 @@ struct alignas(128) RegionRank {
   alignas(64) std::atomic<uint32_t> sleepers;
   alignas(64) std::atomic<int32_t> pid;  // 0: a thread of the same process
   cpu_set_t cores;                       // its affinity when it joined
+};
+
+// Messages of one rank to another. The sender writes a piece to one of two slots and counts up; the
+// receiver reads it and counts up.
+struct alignas(128) RegionChannel {
+  std::atomic<uint32_t> sent;  // pieces, modulo 2^32; a futex
+  // By slot: bytes of the message that the piece is of.
+  std::atomic<uint64_t> message[2];
+  alignas(64) std::atomic<uint32_t> sent_sleepers;
+  alignas(64) std::atomic<uint32_t> taken;  // a futex
+  alignas(64) std::atomic<uint32_t> taken_sleepers;
 };
 
 }  // namespace tandem::detail

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -19,9 +20,11 @@
 namespace tandem {
 namespace {
 
+using detail::RegionChannel;
 using detail::RegionHeader;
 using detail::RegionRank;
 
+constexpr size_t kLineBytes = 64, kLeastPiece = 1024;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 CommunicatorError system_error(const std::string& what) {
@@ -66,7 +69,13 @@ void check_header(const RegionHeader& header, const std::string& where, int rank
 
 size_t SharedMemoryRegion::bytes_for(int ranks, size_t chunk_bytes) {
   TANDEM_CHECK(ranks >= 1 && ranks <= kMaxRanks);
-  return sizeof(RegionHeader) + static_cast<size_t>(ranks) * (sizeof(RegionRank) + 2 * chunk_bytes);
+  const auto n = static_cast<size_t>(ranks);
+  return sizeof(RegionHeader) + n * (sizeof(RegionRank) + 2 * chunk_bytes) +
+         n * n * (sizeof(RegionChannel) + 2 * piece_bytes_of(ranks, chunk_bytes));
+}
+
+size_t SharedMemoryRegion::piece_bytes_of(int ranks, size_t chunk_bytes) {
+  return std::max(kLeastPiece, chunk_bytes / static_cast<size_t>(ranks) / kLineBytes * kLineBytes);
 }
 
 std::shared_ptr<SharedMemoryRegion> SharedMemoryRegion::create_private(int ranks,
@@ -134,6 +143,8 @@ void SharedMemoryRegion::close_fd() {
 void SharedMemoryRegion::format() const {
   auto* header = new (memory_) RegionHeader{};
   for (int r = 0; r < ranks_; ++r) new (&rank(r)) RegionRank{};
+  for (int r = 0; r < ranks_; ++r)
+    for (int to = 0; to < ranks_; ++to) new (&channel(r, to)) RegionChannel{};
   header->version = detail::kRegionVersion;
   header->ranks = static_cast<uint32_t>(ranks_);
   header->chunk_bytes = chunk_bytes_;
@@ -175,8 +186,17 @@ RegionRank& SharedMemoryRegion::rank(int r) const {
   return reinterpret_cast<RegionRank*>(first)[r];
 }
 
+RegionChannel& SharedMemoryRegion::channel(int from, int to) const {
+  return reinterpret_cast<RegionChannel*>(&rank(0) + ranks_)[from * ranks_ + to];
+}
+
+std::byte* SharedMemoryRegion::pieces(int from, int to, unsigned parity) const {
+  const auto at = static_cast<size_t>(from * ranks_ + to) * 2 + parity;
+  return slots(0) + 2 * static_cast<size_t>(ranks_) * chunk_bytes_ + at * piece_bytes();
+}
+
 std::byte* SharedMemoryRegion::slots(unsigned parity) const {
-  auto* first = reinterpret_cast<std::byte*>(&rank(0) + ranks_);
+  auto* first = reinterpret_cast<std::byte*>(&channel(0, 0) + ranks_ * ranks_);
   return first + static_cast<size_t>(parity) * static_cast<size_t>(ranks_) * chunk_bytes_;
 }
 

@@ -216,7 +216,7 @@ struct OpenEngine::Impl {
                           "in a Python program ranks are threads; `tandem serve` has processes");
     check_range("--tensor-parallel-size", ranks.config.tensor_parallel_size, 1, kMostRanks);
     check_range("--data-parallel-size", ranks.config.data_parallel_size, 1, kMostRanks);
-    if (ranks.config.tensor_parallel_size > 1 || ranks.config.data_parallel_size > 1) {
+    if (ranks.num_ranks() > 1 || ranks.parallel.ByteSizeLong() > 0) {
       open_cluster(ranks, config, stop);
     } else {
       launcher::ProgressBar bar("Loading");

@@ -43,9 +43,10 @@ void CpuModelRunner::launch(const proto::StepInput& input) {
   const auto begun = Clock::now();
   ModelStep step = stages_.take_message(input);
   stages_.prepare(input, step, span);
-  or_abort(stages_.comm(), [&] {
+  or_abort(stages_.group(), [&] {
     if (step.has_encoder_work()) encode(step);
     if (step.has_decoder_work()) decode(step);
+    stages_.share_output(step);
   });
   stages_.advance(step);
   append_tokens(step);
@@ -66,6 +67,7 @@ void CpuModelRunner::decode(ModelStep& step) {
   const CrossWeights weights = stages_.wanted_weights(step);
   const Tensor hidden = run_decoder(step, weights);
   stages_.add_weights(weights, step);
+  if (!stages_.chooses_tokens()) return;
   stages_.add_prompt_logprobs(hidden, step);
   stages_.run_heads(hidden, step);
   choose(hidden, step);
@@ -85,7 +87,7 @@ Tensor CpuModelRunner::run_decoder(const ModelStep& step, const CrossWeights& we
   StepTensors in(step.batch.input);
   if (!weights.wanted.empty()) in.cross_weights = &weights;
   const AdapterSet::Scope rows(stages_.adapters(), step.batch.decoder_adapters);
-  return stages_.model().decode(in, stages_.cache());
+  return stages_.decode(in);
 }
 
 // A token for the last row of each sequence, and for the rows of its drafts; what follows a wrong

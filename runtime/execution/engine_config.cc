@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <thread>
 #include <utility>
@@ -24,7 +25,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kMostDrafts = 64;
+constexpr int kMostDrafts = 64, kMostStages = 256;
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
 constexpr int kMostRecorded = 512;  // sequences, unless more are asked for
 constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
@@ -125,6 +126,24 @@ void check_adapters(const proto::AdapterConfig& adapters) {
   check_range("--max-lora-rank", adapters.max_lora_rank(), 1, 1024);
 }
 
+void check_parallel(const EngineConfig& config) {
+  const proto::ParallelConfig& parallel = config.parallel();
+  const int stages = stages_of(config);
+  check_range("--pipeline-parallel-size", stages, 1, kMostStages);
+  for (const int layers : parallel.pipeline_layers())
+    check_range("--pipeline-layers", layers, 1, 1 << 16);
+  if (const int given = parallel.pipeline_layers_size(); given != 0 && given != stages)
+    throw invalid_request("--pipeline-layers", "gives layers of " + std::to_string(given) +
+                                                   " stages, and "
+                                                   "--pipeline-parallel-size is " +
+                                                   std::to_string(stages));
+  if (stages == 1) return;
+  if (!config.drafting().draft_model().empty())
+    throw not_supported("--draft-model", "does not go with --pipeline-parallel-size so far");
+  if (!config.adapters().modules().empty() || config.adapters().allow_runtime_lora_updating())
+    throw not_supported("--lora-modules", "do not go with --pipeline-parallel-size so far");
+}
+
 }  // namespace
 
 void check_config(const EngineConfig& config) {
@@ -141,6 +160,7 @@ void check_config(const EngineConfig& config) {
   check_range("--block-size", cache.block_size(), 1, 1024);
   check_drafting(config.drafting());
   check_adapters(config.adapters());
+  check_parallel(config);
   if (!(cache.gpu_memory_utilization() > 0 && cache.gpu_memory_utilization() <= 1))
     throw invalid_request(
         "--gpu-memory-utilization",
@@ -280,6 +300,9 @@ size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
                          const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model,
                          size_t of_recordings) {
+  // A stage of the encoder keeps no pages: the others say how many there are.
+  if (stages_of(config) > 1 && spec.num_layers == 0)
+    return {std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
   // As many bytes as requests of maximal length could use, if there are so many.
   const proto::CacheConfig& asked = config.cache();
   const size_t bytes = asked.has_kv_cache_memory()

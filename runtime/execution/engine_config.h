@@ -28,6 +28,9 @@ void check_config(const EngineConfig& config);
 std::optional<DType> asked_dtype(const EngineConfig& config);
 std::optional<DType> kv_cache_dtype_of(const EngineConfig& config);
 Quantization quantization_of(const EngineConfig& config);
+inline int stages_of(const EngineConfig& config) {
+  return config.parallel().pipeline_parallel_size();
+}
 PreemptionMode preemption_of(const EngineConfig& config);
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range

@@ -7,8 +7,8 @@
 //
 // In a group of several ranks every rank's runner executes the same steps, in the same order, and
 // returns the same tokens. Log-probabilities that requests ask for, candidates of beams and pooled
-// vectors are in rank 0's output only. A rank whose launch() or finish() fails behind the checks of
-// the message aborts the group.
+// vectors are in rank 0's output only (with stages, of each stage's first rank). A rank whose
+// launch() or finish() fails behind the checks of the message aborts the group.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/drafts/load_draft_model.h"
+#include "runtime/execution/pipeline.h"
 #include "runtime/execution/step_runner.h"
 
 namespace tandem {
@@ -28,7 +29,8 @@ namespace tandem {
 class AdapterStore;     // models/adapters/adapter_store.h
 class ConstraintStore;  // runtime/request/constraint_store.h
 
-// What a rank computes with. The models were built on `ctx` and `comm`, which outlive the runner.
+// What a rank computes with. The models were built on `ctx` and `comm`, the ranks of its stage,
+// which outlive the runner.
 struct RankModel {
   Context& ctx;
   Communicator& comm;
@@ -39,6 +41,8 @@ struct RankModel {
   std::shared_ptr<ConstraintStore> constraints = {};
   // Of the model, which was built with its set; null: requests have none. CPU only.
   std::shared_ptr<AdapterStore> adapters = {};
+  // Null: the model is not split by layers. CPU only.
+  std::shared_ptr<Pipeline> pipeline = {};
 };
 
 struct RunnerConfig {

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -19,8 +20,11 @@ namespace tandem {
 namespace {
 
 SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerConfig& config,
-                         bool draft_model) {
+                         bool draft_model, Pipeline* pipeline) {
   const ModelLimits& limits = model.limits();
+  const Pipeline::Heads heads =
+      pipeline != nullptr ? pipeline->heads_of(model)
+                          : Pipeline::Heads{model.has_language_head(), model.has_output_head()};
   return {.block_size = config.block_size,
           .num_device_blocks = config.num_device_blocks,
           .num_host_blocks = config.num_host_blocks,
@@ -33,8 +37,8 @@ SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerCon
           .frames = limits.frames,
           .global_attention = limits.default_global_tokens.has_value(),
           .encoder_vocab_size = limits.encoder_vocabulary,
-          .language_head = model.has_language_head(),
-          .output_head = model.has_output_head(),
+          .language_head = heads.language,
+          .output_head = heads.output,
           .decoder_layers = model.gives_cross_weights() ? model.config().decoder_layers : 0,
           .decoder_heads = model.config().decoder_attention_heads};
 }
@@ -101,12 +105,13 @@ StepStages::StepStages(RankModel rank, const RunnerConfig& config)
     : ctx_(rank.ctx),
       comm_(rank.comm),
       adapters_(std::move(rank.adapters)),
+      pipeline_(std::move(rank.pipeline)),
       model_(std::move(rank.model)),
       block_size_(config.block_size),
       position_padding_(model_->limits().position_padding),
       pools_(ctx_, model_->kv_cache_spec(), config.block_size, config.num_device_blocks,
              config.num_host_blocks),
-      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value())),
+      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value(), pipeline_.get())),
       constraints_(std::move(rank.constraints)) {
   if (!rank.draft_model) return;
   draft_model_ =
@@ -187,19 +192,23 @@ Tensor StepStages::encode(ModelStep& step) {
   const ModelInput& input = step.batch.input;
   const StepTensors tensors(ctx_, StepPlan(ctx_, input, model_->step_layout(), StepHalf::kEncoder));
   const AdapterSet::Scope rows(adapters(), step.batch.encoder_adapters);
-  const Tensor states = model_->encode(tensors);
+  const Tensor states = pipeline_ ? pipeline_->encode(*model_, tensors) : model_->encode(tensors);
   // Sources that are pooled lie behind the others, and are not cached.
   const auto cached = static_cast<int64_t>(input.attention.cross_slot_mapping.size());
-  if (cached == 0) return states;
+  if (cached == 0 || states.empty()) return states;
   const AdapterSet::Scope cached_rows(adapters(), step.batch.encoder_adapters.part(0, cached));
   model_->write_cross_kv(tensors, states.rows(0, cached), pools_.device());
   if (draft_model_) draft_model_->prepare(step.scheduled, tensors, states.rows(0, cached));
   return states;
 }
 
+Tensor StepStages::decode(const StepTensors& in) {
+  return pipeline_ ? pipeline_->decode(*model_, in, cache()) : model_->decode(in, cache());
+}
+
 // (Every rank has the whole output of the encoder.)
 void StepStages::pool_vectors(const Tensor& states, ModelStep& step) {
-  if (comm_.rank() != 0) return;
+  if (!makes_lists()) return;
   for (const PooledRows& rows : step.batch.pooled) {
     auto* group = output_of(step.out, rows.group->request_id);
     *group->mutable_embedding() =
@@ -208,7 +217,7 @@ void StepStages::pool_vectors(const Tensor& states, ModelStep& step) {
 }
 
 void StepStages::run_heads(const Tensor& hidden, ModelStep& step) {
-  if (comm_.rank() != 0) return;
+  if (!makes_lists()) return;
   struct Wanted {
     const SampleRow* row;
     int32_t count;  // of its last rows
@@ -261,6 +270,7 @@ CrossWeights StepStages::wanted_weights(const ModelStep& step) {
       rows.heads.push_back({head.layer(), head.head()});
     rows.out = ctx_.make({rows.end_row - rows.first_row, std::ssize(rows.heads) * rows.positions},
                          DType::kF32);
+    if (pipeline_) std::memset(rows.out.raw(), 0, rows.out.bytes());  // of other stages' layers
   }
   return out;
 }
@@ -268,6 +278,8 @@ CrossWeights StepStages::wanted_weights(const ModelStep& step) {
 // (A rank's heads are its own; the others' are zeros there, so that the sum is exact.)
 void StepStages::add_weights(const CrossWeights& weights, ModelStep& step) {
   for (const CrossWeights::Rows& rows : weights.wanted) {
+    if (pipeline_) pipeline_->add_up(rows.out);
+    if (!chooses_tokens()) continue;
     if (comm_.size() > 1) comm_.all_reduce(rows.out);
     if (comm_.rank() != 0) continue;
     const auto row =

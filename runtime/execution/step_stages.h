@@ -83,9 +83,12 @@ class StepStages {
   // and its sampled rows. Describes the step in `span`.
   void prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span);
   // Encoder: hidden states [tokens, d_model] of all sources. Writes the cross-attention cache, the
-  // draft model's too.
+  // draft model's too. Nothing on a stage without decoder layers.
   Tensor encode(ModelStep& step);
-  // Pooled vectors of the sources that ask for one, from encode()'s states. On rank 0.
+  // The decoder's last hidden states [tokens, d_model]; nothing unless the rank chooses tokens.
+  Tensor decode(const StepTensors& in);
+  // Pooled vectors of the sources that ask for one, from encode()'s states. On rank 0 of those that
+  // choose tokens.
   void pool_vectors(const Tensor& states, ModelStep& step);
   // What the model's head makes of the rows of the groups that want it, from the decoder's last
   // hidden states [tokens, d_model]. On rank 0.
@@ -97,11 +100,17 @@ class StepStages {
   void add_weights(const CrossWeights& weights, ModelStep& step);
   // Log-probabilities of prompt tokens, from the decoder's last hidden states [tokens, d_model].
   void add_prompt_logprobs(const Tensor& hidden, ModelStep& step);
+  // Behind the choice of tokens: all stages get what the last one says.
+  void share_output(ModelStep& step) {
+    if (pipeline_) pipeline_->share(step.out);
+  }
   // Behind the model: chunks count as computed.
   void advance(const ModelStep& step) { table_.advance(step.scheduled); }
 
   Context& ctx() { return ctx_; }
-  Communicator& comm() { return comm_; }
+  Communicator& comm() { return comm_; }  // the ranks of this rank's stage
+  Communicator& group() { return pipeline_ ? pipeline_->group() : comm_; }
+  bool chooses_tokens() const { return !pipeline_ || pipeline_->is_last(); }
   Model& model() { return *model_; }
   int block_size() const { return block_size_; }
   KvCache& cache() { return pools_.device(); }
@@ -114,10 +123,13 @@ class StepStages {
   void build_batch(ModelStep& step);
   void find_constraint(WorkerGroup& group);
   void use_adapters(const ModelStep& step);
+  // Whether the step's lists are made here: on the first rank of those that choose tokens.
+  bool makes_lists() const { return comm_.rank() == 0 && chooses_tokens(); }
 
   Context& ctx_;
   Communicator& comm_;
   std::shared_ptr<AdapterStore> adapters_;  // outlives the model
+  std::shared_ptr<Pipeline> pipeline_;      // null: there are no stages
   std::unique_ptr<Model> model_;
   int block_size_;
   PositionPadding position_padding_;

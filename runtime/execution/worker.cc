@@ -12,13 +12,17 @@
 #include "base/profile/profile.h"
 #include "models/adapters/adapter_store.h"
 #include "models/family.h"
+#include "models/inspect.h"
+#include "models/stage_plan.h"
 #include "parallel/communicators/device_communicator.h"
+#include "parallel/communicators/subgroup.h"
 #include "runtime/execution/compute_type.h"
 #include "runtime/execution/device/recording_cost.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/model_runner.h"
+#include "runtime/execution/pipeline.h"
 #include "runtime/request/constraint_store.h"
 
 namespace tandem {
@@ -35,6 +39,16 @@ void check_setup(const proto::WorkerSetup& setup) {
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
                           std::to_string(setup.rank()) + " of " + std::to_string(setup.size()));
+  if (const int stages = stages_of(setup.config()); setup.size() % stages != 0)
+    throw invalid_request("--pipeline-parallel-size", std::to_string(setup.size()) +
+                                                          " ranks cannot be " +
+                                                          std::to_string(stages) + " equal stages");
+}
+
+void tell_stage(int i, int ranks, DType dtype, const Stage& stage) {
+  spdlog::info("stage {}, rank {}{}: {}, {} of weights{}", i, i * ranks,
+               ranks > 1 ? " to " + std::to_string((i + 1) * ranks - 1) : "", stage.text(),
+               human_bytes(stage.bytes_of_rank(dtype, ranks)), ranks > 1 ? " on each" : "");
 }
 
 // Null: no profile is wanted.
@@ -60,11 +74,7 @@ class ModelWorker final : public Worker {
     config_ = setup.config();
     const proto::LoadingConfig& loading = config_.loading();
     const DType dtype = *asked_dtype(config_);
-    {
-      const MutexLock lock(mutex_);
-      comm_ = make_communicator_(setup);
-      if (aborted_) comm_->abort();
-    }
+    join_group(setup);
     const int ranks_here = std::max(setup.size(), setup.num_ranks());
     const int threads = loading.threads() > 0
                             ? loading.threads()
@@ -79,8 +89,10 @@ class ModelWorker final : public Worker {
     if (ctx_->on_cpu())
       check_weights_fit(model_config, checkpoint, dtype, setup.size(), available_memory());
     Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
+    make_pipeline(setup, model_config, checkpoint, build);
     make_adapters(model_config, build);
     model_ = load_model(model_config, checkpoint, build, progress);
+    if (pipeline_) check_layers(model_config);
     load_adapters();
     if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
@@ -109,7 +121,7 @@ class ModelWorker final : public Worker {
     const int vocabulary = model_->config().vocab_size;
     runner_ = make_model_runner(
         {*ctx_, *comm_, std::move(model_), std::exchange(draft_model_, std::nullopt),
-         ConstraintStore::of(config_.loading().model(), vocabulary), adapters_},
+         ConstraintStore::of(config_.loading().model(), vocabulary), adapters_, pipeline_},
         {.block_size = config_.cache().block_size(),
          .num_device_blocks = start.num_device_blocks(),
          .num_host_blocks = start.num_host_blocks(),
@@ -149,10 +161,43 @@ class ModelWorker final : public Worker {
   void abort() override {
     const MutexLock lock(mutex_);
     aborted_ = true;
-    if (comm_) comm_->abort();
+    if (group_) group_->abort();
   }
 
  private:
+  void join_group(const proto::WorkerSetup& setup) {
+    const int ranks = setup.size() / stages_of(config_);
+    const MutexLock lock(mutex_);
+    group_ = make_communicator_(setup);
+    if (aborted_) group_->abort();
+    comm_ = ranks == setup.size() ? group_
+                                  : std::shared_ptr<Communicator>(
+                                        make_subgroup(group_, setup.rank() / ranks * ranks, ranks));
+  }
+  // The layers of this rank's stage, where the model is split by layers.
+  void make_pipeline(const proto::WorkerSetup& setup, const ModelConfig& model,
+                     const Checkpoint& checkpoint, Build& build) {
+    const int stages = stages_of(config_);
+    if (stages == 1) return;
+    const auto& asked = config_.parallel().pipeline_layers();
+    const std::vector<int32_t> layers(asked.begin(), asked.end());
+    const std::vector<Stage> plan = plan_stages(layer_sizes(model, checkpoint), stages, layers);
+    const int ranks = setup.size() / stages;
+    if (setup.rank() == 0 && setup.replica() == 0)
+      for (int i = 0; i < stages; ++i)
+        tell_stage(i, ranks, build.dtype, plan[static_cast<size_t>(i)]);
+    const Stage& stage = plan[static_cast<size_t>(setup.rank() / ranks)];
+    build.encoder_layers = stage.encoder;
+    build.decoder_layers = stage.decoder;
+    pipeline_ = std::make_shared<Pipeline>(*ctx_, group_, stages, stage);
+  }
+  // A side that the model does not count as the configuration does is not split where we think.
+  void check_layers(const ModelConfig& model) const {
+    const LayerCounts counts = model_->layer_counts();
+    if (counts.encoder != model.encoder_layers || counts.decoder != model.decoder_layers)
+      throw not_supported("--pipeline-parallel-size",
+                          "the layers of " + model.architecture + " cannot be split into stages");
+  }
   // The model's layers can be changed if requests may ask for it.
   void make_adapters(const ModelConfig& model, Build& build) {
     const proto::AdapterConfig& adapters = config_.adapters();
@@ -187,10 +232,15 @@ class ModelWorker final : public Worker {
   // On devices the group's data goes from device to device; what the ranks of the host's group say
   // to each other is only how to find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
-    if (ctx_->on_cpu() || comm_->size() == 1) return;
+    if (ctx_->on_cpu()) return;
+    if (stages_of(config_) > 1)
+      throw not_supported("--pipeline-parallel-size",
+                          "stages are computed on CPUs only; serve with --device cpu, or share the "
+                          "model with --tensor-parallel-size");
+    if (comm_->size() == 1) return;
     auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
     const MutexLock lock(mutex_);
-    comm_ = std::move(joined);
+    group_ = comm_ = std::move(joined);
     if (aborted_) comm_->abort();
   }
   void prepare_decoding() {
@@ -231,9 +281,11 @@ class ModelWorker final : public Worker {
   ProfileGroup* profile_ = nullptr;
   EngineConfig config_;
   std::unique_ptr<Context> ctx_;  // outlives the group, which may be one of devices
-  // Of comm_ too, which only the worker's own thread changes, and so may read without it.
+  // Of group_ too, which only the worker's own thread changes, and so may read without it.
   Mutex mutex_;
-  std::shared_ptr<Communicator> comm_;
+  std::shared_ptr<Communicator> group_;
+  std::shared_ptr<Communicator> comm_;  // the ranks of this one's stage; without stages the group
+  std::shared_ptr<Pipeline> pipeline_;  // null: there are no stages
   bool aborted_ GUARDED_BY(mutex_) = false;
   std::shared_ptr<AdapterStore> adapters_;  // outlives the model
   std::unique_ptr<Model> model_;

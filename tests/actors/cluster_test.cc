@@ -99,6 +99,35 @@ TEST(Cluster, GoldensOnThreads) {
   }
 }
 
+TEST(Cluster, GoldensOnStages) {
+  struct Shape {
+    int tp, pp, dp, steps;
+    std::vector<int32_t> layers = {};
+  };
+  for (const char* checkpoint : {"bart-tiny", "bart-odd-heads"}) {
+    const auto cases = golden_cases(checkpoint);
+    for (const auto& [tp, pp, dp, steps, layers] : {Shape{1, 2, 1, 1},
+                                                    {1, 4, 1, 2},
+                                                    {2, 2, 1, 2},
+                                                    {1, 2, 2, 2, {1, 3}},
+                                                    {1, 3, 1, 2, {1, 1, 2}}}) {
+      SCOPED_TRACE(std::string(checkpoint) + " tp " + std::to_string(tp) + " pp " +
+                   std::to_string(pp) + " dp " + std::to_string(dp));
+      ClusterConfig config = testing::golden_cluster_config(checkpoint);
+      proto::ParallelConfig& parallel = *config.engine.mutable_parallel();
+      parallel.set_pipeline_parallel_size(pp);
+      parallel.mutable_pipeline_layers()->Assign(layers.begin(), layers.end());
+      config.tensor_parallel_size = tp;
+      config.data_parallel_size = dp;
+      config.max_steps_in_flight = steps;
+      Cluster cluster(config, std::unique_ptr<GroupLauncher>());
+      expect_goldens(cluster, cases, 2);
+      cluster.stop();
+      EXPECT_FALSE(cluster.status().given_up);
+    }
+  }
+}
+
 // --- Workers that fail ---------------------------------------------------------------------------
 
 // What goes wrong, shared by all generations of the workers.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallel/communicators/mpi_session.h"
+#include "parallel/communicators/subgroup.h"
 
 namespace tandem {
 namespace {
@@ -80,6 +81,25 @@ void check_collectives(Communicator& comm) {
   }
 }
 
+// Round and round, with several pieces under way, and then within a group of two.
+void check_messages(const std::shared_ptr<Communicator>& comm) {
+  const int ranks = comm->size(), me = comm->rank();
+  for (const int64_t count : {0, 1, 1000, 70001}) {
+    for (int i = 0; i < 4; ++i) comm->send(input_of(i, me, count), (me + 1) % ranks);
+    for (int i = 0; i < 4; ++i) {
+      const int from = (me + ranks - 1) % ranks;
+      const Tensor x({count}, DType::kF32);
+      comm->receive(x, from);
+      expect(equal(x, input_of(i, from, count)), "message of " + std::to_string(count));
+    }
+  }
+  if (me < 2) {
+    const auto pair = make_subgroup(comm, 0, 2);
+    check_collectives(*pair);
+  }
+  comm->barrier();
+}
+
 // Rank 0 aborts while the others wait; afterwards nothing works any more, anywhere.
 void check_abort(Communicator& comm) {
   comm.barrier();
@@ -125,9 +145,10 @@ void check_case(MpiSession& session, const std::string& what) {
   const bool shared = what.find("shared") != std::string::npos;
   if (shared) options.transport = CommunicatorOptions::Transport::kSharedMemory;
   if (!shared) options.transport = CommunicatorOptions::Transport::kMpi;
-  const auto comm = session.make_communicator(options);
+  const std::shared_ptr<Communicator> comm = session.make_communicator(options);
   expect(comm->transport() == std::string(shared ? "shared memory" : "MPI"), comm->transport());
   check_collectives(*comm);
+  check_messages(comm);
   if (what.find("abort") != std::string::npos) check_abort(*comm);
   if (what.find("late") != std::string::npos) {
     options.timeout = milliseconds(500);

@@ -1,0 +1,161 @@
+#include "models/stage_plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "models/family.h"
+
+namespace tandem {
+namespace {
+
+uint64_t elements_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1},
+                         [](uint64_t n, int64_t d) { return n * static_cast<uint64_t>(d); });
+}
+
+struct LayerOfTensor {
+  bool encoder;
+  size_t layer;
+};
+
+// "model.decoder.layers.3.fc1.weight" is of the decoder's layer 3: the first part of the name that
+// is a side, and the first number behind it.
+std::optional<LayerOfTensor> layer_of(const std::string& name) {
+  std::optional<bool> encoder;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('.', at), name.size());
+    const std::string_view part(name.data() + at, end - at);
+    at = end + 1;
+    if (!encoder) {
+      if (part == "encoder" || part == "decoder") encoder = part == "encoder";
+      continue;
+    }
+    size_t layer = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), layer);
+    if (!part.empty() && error == std::errc() && rest == part.data() + part.size())
+      return LayerOfTensor{*encoder, layer};
+  }
+  return std::nullopt;
+}
+
+// Layers that nothing was found of count as the largest of the others, or one.
+void fill(std::vector<uint64_t>& sizes) {
+  const uint64_t most =
+      sizes.empty() ? 0 : std::max<uint64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
+  std::replace(sizes.begin(), sizes.end(), uint64_t{0}, most);
+}
+
+std::string layers_text(const char* side, const LayerRange& range) {
+  const bool one = range.end == range.begin + 1;
+  return std::string(side) + (one ? " layer " : " layers ") + std::to_string(range.begin) +
+         (one ? "" : " to " + std::to_string(range.end - 1));
+}
+
+// Both sides' layers in a row, with what stands beside them.
+std::vector<uint64_t> costs_of(const LayerSizes& sizes) {
+  std::vector<uint64_t> costs = sizes.encoder;
+  if (!costs.empty()) costs.front() += sizes.encoder_table;
+  costs.insert(costs.end(), sizes.decoder.begin(), sizes.decoder.end());
+  costs[sizes.encoder.size()] += sizes.decoder_table;
+  costs.back() += sizes.head;
+  return costs;
+}
+
+// Layers of each stage, such that the largest one is as small as can be: `least` [stages left]
+// [first layer], and where the first of these stages then ends.
+std::vector<int32_t> balanced(const std::vector<uint64_t>& costs, int stages) {
+  const size_t n = costs.size(), p = static_cast<size_t>(stages);
+  constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  std::vector<std::vector<uint64_t>> least(p + 1, std::vector<uint64_t>(n + 1, kNever));
+  std::vector<std::vector<size_t>> ends(p + 1, std::vector<size_t>(n + 1, n));
+  least[0][n] = 0;
+  for (size_t left = 1; left <= p; ++left) {
+    for (size_t first = 0; first < n; ++first) {
+      uint64_t own = 0;
+      for (size_t end = first + 1; end <= n; ++end) {
+        own += costs[end - 1];
+        const uint64_t most = std::max(own, least[left - 1][end]);
+        if (most >= least[left][first]) continue;
+        least[left][first] = most;
+        ends[left][first] = end;
+      }
+    }
+  }
+  std::vector<int32_t> layers;
+  for (size_t left = p, first = 0; left > 0; --left) {
+    layers.push_back(static_cast<int32_t>(ends[left][first] - first));
+    first = ends[left][first];
+  }
+  return layers;
+}
+
+}  // namespace
+
+uint64_t Stage::bytes_of_rank(DType dtype, int ranks) const {
+  // In int4 a scale belongs to each 32.
+  const uint64_t bytes = dtype == DType::kI4 ? parameters * 17 / 32 : parameters * size_of(dtype);
+  return bytes / static_cast<uint64_t>(ranks);
+}
+
+std::string Stage::text() const {
+  std::string out = encodes() ? layers_text("encoder", encoder) : "";
+  if (decodes()) out += (out.empty() ? "" : ", ") + layers_text("decoder", decoder);
+  return out;
+}
+
+LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint) {
+  LayerSizes sizes;
+  sizes.encoder.resize(static_cast<size_t>(std::max(0, config.encoder_layers)));
+  sizes.decoder.resize(static_cast<size_t>(std::max(0, config.decoder_layers)));
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const auto layer = layer_of(name);
+    if (!layer) continue;
+    auto& side = layer->encoder ? sizes.encoder : sizes.decoder;
+    if (layer->layer < side.size()) side[layer->layer] += elements_of(tensor.shape);
+  }
+  fill(sizes.encoder);
+  fill(sizes.decoder);
+  const auto table =
+      static_cast<uint64_t>(config.vocab_size) * static_cast<uint64_t>(config.d_model);
+  if (limits_of(config).reads_ids()) sizes.encoder_table = table;
+  sizes.decoder_table = sizes.head = table;
+  return sizes;
+}
+
+std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
+                               std::span<const int32_t> layers) {
+  TANDEM_CHECK_GE(stages, 1);
+  const auto encoder = static_cast<int>(sizes.encoder.size()),
+             decoder = static_cast<int>(sizes.decoder.size());
+  const std::string have =
+      "the model has " + std::to_string(encoder) + " + " + std::to_string(decoder) + " layers";
+  if (stages > encoder + decoder || decoder == 0)
+    throw invalid_request("--pipeline-parallel-size",
+                          std::to_string(stages) + " stages have a layer each, and " + have);
+  std::vector<int32_t> counts(layers.begin(), layers.end());
+  if (!counts.empty() &&
+      (std::ssize(counts) != stages || *std::min_element(counts.begin(), counts.end()) < 1 ||
+       std::accumulate(counts.begin(), counts.end(), int64_t{0}) != encoder + decoder))
+    throw invalid_request("--pipeline-layers", "gives each of " + std::to_string(stages) +
+                                                   " stages a number of layers, and " + have);
+  const std::vector<uint64_t> costs = costs_of(sizes);
+  if (counts.empty()) counts = balanced(costs, stages);
+  std::vector<Stage> out;
+  int first = 0;
+  for (const int count : counts) {
+    const int end = first + count;
+    Stage& stage = out.emplace_back();
+    stage.encoder = {std::min(first, encoder), std::min(end, encoder)};
+    stage.decoder = {std::max(first - encoder, 0), std::max(end - encoder, 0)};
+    for (int i = first; i < end; ++i) stage.parameters += costs[static_cast<size_t>(i)];
+    first = end;
+  }
+  return out;
+}
+
+}  // namespace tandem
