@@ -81,11 +81,18 @@ void expect_goldens(Cluster& cluster, const std::vector<Case>& cases, int rounds
 TEST(Cluster, GoldensOnThreads) {
   for (const char* checkpoint : {"bart-tiny", "bart-odd-heads"}) {
     const auto cases = golden_cases(checkpoint);
-    for (const auto& [tp, dp, steps] :
-         {std::tuple{1, 1, 1}, {1, 1, 2}, {2, 1, 2}, {4, 1, 3}, {2, 2, 2}}) {
-      SCOPED_TRACE(std::string(checkpoint) + " tp " + std::to_string(tp) + " dp " +
-                   std::to_string(dp) + " steps " + std::to_string(steps));
+    for (const auto& [tp, pp, dp, steps] : {std::tuple{1, 1, 1, 1},
+                                            {1, 1, 1, 2},
+                                            {2, 1, 1, 2},
+                                            {4, 1, 1, 3},
+                                            {2, 1, 2, 2},
+                                            {1, 4, 1, 2},
+                                            {2, 2, 1, 1},
+                                            {1, 2, 2, 2}}) {
+      SCOPED_TRACE(::testing::Message() << checkpoint << " tp " << tp << " pp " << pp << " dp "
+                                        << dp << " steps " << steps);
       ClusterConfig config = testing::golden_cluster_config(checkpoint);
+      config.engine.mutable_parallel()->set_pipeline_parallel_size(pp);
       config.tensor_parallel_size = tp;
       config.data_parallel_size = dp;
       config.max_steps_in_flight = steps;
@@ -95,35 +102,6 @@ TEST(Cluster, GoldensOnThreads) {
       EXPECT_TRUE(cluster.status().stopped);
       EXPECT_FALSE(cluster.status().given_up);
       EXPECT_EQ(cluster.status().restarts, 0);  // its end is none
-    }
-  }
-}
-
-TEST(Cluster, GoldensOnStages) {
-  struct Shape {
-    int tp, pp, dp, steps;
-    std::vector<int32_t> layers = {};
-  };
-  for (const char* checkpoint : {"bart-tiny", "bart-odd-heads"}) {
-    const auto cases = golden_cases(checkpoint);
-    for (const auto& [tp, pp, dp, steps, layers] : {Shape{1, 2, 1, 1},
-                                                    {1, 4, 1, 2},
-                                                    {2, 2, 1, 2},
-                                                    {1, 2, 2, 2, {1, 3}},
-                                                    {1, 3, 1, 2, {1, 1, 2}}}) {
-      SCOPED_TRACE(std::string(checkpoint) + " tp " + std::to_string(tp) + " pp " +
-                   std::to_string(pp) + " dp " + std::to_string(dp));
-      ClusterConfig config = testing::golden_cluster_config(checkpoint);
-      proto::ParallelConfig& parallel = *config.engine.mutable_parallel();
-      parallel.set_pipeline_parallel_size(pp);
-      parallel.mutable_pipeline_layers()->Assign(layers.begin(), layers.end());
-      config.tensor_parallel_size = tp;
-      config.data_parallel_size = dp;
-      config.max_steps_in_flight = steps;
-      Cluster cluster(config, std::unique_ptr<GroupLauncher>());
-      expect_goldens(cluster, cases, 2);
-      cluster.stop();
-      EXPECT_FALSE(cluster.status().given_up);
     }
   }
 }

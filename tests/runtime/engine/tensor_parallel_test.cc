@@ -1,5 +1,6 @@
 // Whole steps on groups of ranks: the steps of a run on one rank, executed again by N ranks as
-// threads, give the same tokens on every rank, and rank 0 the same log-probabilities.
+// threads, give the same tokens on every rank, and the first rank of each stage the same
+// log-probabilities. Stages of one rank give the same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,10 @@
 #include <vector>
 
 #include "models/load_model.h"
+#include "models/stage_plan.h"
+#include "parallel/communicators/subgroup.h"
 #include "runtime/execution/model_runner.h"
+#include "runtime/execution/pipeline.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/prompt.h"
@@ -29,16 +33,34 @@ constexpr int kBlockSize = 4, kDeviceBlocks = 110, kHostBlocks = 60;
 
 // Owns what a runner needs.
 struct Rank {
-  Rank(const std::string& checkpoint_name, Communicator& comm) : ctx(1) {
+  // A rank of one of so many stages, which have `layers` each; none: by size.
+  Rank(const std::string& checkpoint_name, Communicator& comm, int stages = 1,
+       const std::vector<int32_t>& layers = {})
+      : ctx(1), group(&comm, [](Communicator*) {}) {
     const auto config = ModelConfig::load(testing::golden_dir(checkpoint_name));
     Checkpoint checkpoint = Checkpoint::open(testing::golden_dir(checkpoint_name));
-    runner =
-        make_model_runner({ctx, comm, load_model(config, checkpoint, {ctx, comm, DType::kF32})},
-                          {.block_size = kBlockSize,
-                           .num_device_blocks = kDeviceBlocks,
-                           .num_host_blocks = kHostBlocks});
+    const int ranks = comm.size() / stages, stage = comm.rank() / ranks;
+    own = stages == 1 ? group : make_subgroup(group, stage * ranks, ranks);
+    Build build{ctx, *own, DType::kF32};
+    std::shared_ptr<Pipeline> pipeline;
+    if (stages > 1) {
+      const Stage plan =
+          plan_stages(layer_sizes(config, checkpoint), stages, layers)[static_cast<size_t>(stage)];
+      build.encoder_layers = plan.encoder;
+      build.decoder_layers = plan.decoder;
+      pipeline = std::make_shared<Pipeline>(ctx, group, stages, plan);
+    }
+    auto model = load_model(config, checkpoint, build);
+    EXPECT_EQ(model->layer_counts().encoder, config.encoder_layers);
+    EXPECT_EQ(model->layer_counts().decoder, config.decoder_layers);
+    runner = make_model_runner(
+        {.ctx = ctx, .comm = *own, .model = std::move(model), .pipeline = std::move(pipeline)},
+        {.block_size = kBlockSize,
+         .num_device_blocks = kDeviceBlocks,
+         .num_host_blocks = kHostBlocks});
   }
   Context ctx;
+  std::shared_ptr<Communicator> group, own;
   std::unique_ptr<ModelRunner> runner;
 };
 
@@ -213,11 +235,13 @@ bool refuses_unknown_group(ModelRunner& runner) {
   return false;
 }
 
-// The recorded steps, on that many ranks.
-void expect_same_on(const std::string& checkpoint, const Recording& recording, int ranks) {
+// The recorded steps, on so many stages of that many ranks.
+void expect_same_on(const std::string& checkpoint, const Recording& recording, int of_stage,
+                    int stages = 1, const std::vector<int32_t>& layers = {}) {
+  const int ranks = of_stage * stages;
   std::vector<std::vector<proto::StepOutput>> results(static_cast<size_t>(ranks));
   const auto errors = testing::run_ranks(ranks, {}, [&](Communicator& comm) {
-    Rank rank(checkpoint, comm);
+    Rank rank(checkpoint, comm, stages, layers);
     for (size_t i = 0; i < recording.steps.size(); ++i) {
       if (i == 5 && !refuses_unknown_group(*rank.runner)) throw std::runtime_error("accepted");
       results[static_cast<size_t>(comm.rank())].push_back(rank.runner->execute(recording.steps[i]));
@@ -226,11 +250,17 @@ void expect_same_on(const std::string& checkpoint, const Recording& recording, i
   for (const auto& e : errors) ASSERT_EQ(e, "");
   for (size_t r = 0; r < results.size(); ++r) {
     for (size_t i = 0; i < recording.steps.size() && !::testing::Test::HasFatalFailure(); ++i) {
-      SCOPED_TRACE(::testing::Message() << "rank " << r << " of " << ranks << ", step " << i);
+      SCOPED_TRACE(::testing::Message() << "rank " << r << " of " << stages << " stages of "
+                                        << of_stage << ", step " << i);
       const auto& got = results[r][i].outputs();
       const auto& want = recording.outputs[i].outputs();
       ASSERT_EQ(got.size(), want.size());
-      for (int g = 0; g < got.size(); ++g) expect_same_group(got[g], want[g], r == 0);
+      for (int g = 0; g < got.size(); ++g) {
+        expect_same_group(got[g], want[g], r % static_cast<size_t>(of_stage) == 0);
+        if (of_stage == 1) {
+          EXPECT_EQ(got[g].SerializeAsString(), want[g].SerializeAsString());
+        }
+      }
     }
   }
 }
@@ -258,6 +288,22 @@ TEST_P(TensorParallelFamilies, SameTokens) {
 
 INSTANTIATE_TEST_SUITE_P(Families, TensorParallelFamilies,
                          ::testing::ValuesIn(testing::text_goldens()),
+                         testing::checkpoint_test_name);
+
+// Stages of one or two ranks; by size, or as they are told.
+class Stages : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Stages, SameTokens) {
+  const Recording recording = record(GetParam());
+  const ModelConfig config = ModelConfig::load(testing::golden_dir(GetParam()));
+  const int layers = config.encoder_layers + config.decoder_layers;
+  expect_same_on(GetParam(), recording, 1, 2);
+  expect_same_on(GetParam(), recording, 2, 2, {1, layers - 1});
+  if (layers < 4) return;
+  expect_same_on(GetParam(), recording, 1, 3, {layers - 2, 1, 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Stages, ::testing::ValuesIn(testing::text_goldens()),
                          testing::checkpoint_test_name);
 
 }  // namespace
