@@ -231,7 +231,9 @@ void RealtimeSession::submit(LiveWindow window) {
     return live_->fail(number, error);
   }
   EngineApi::Request request;
-  const LiveModel model{.times = app_.speech_times, .tasks = !app_.speech_languages.empty()};
+  const LiveModel model{.times = app_.speech_times,
+                        .tasks = !app_.speech_languages.empty(),
+                        .prompts = app_.speech_times};
   request.prompt = live_prompt(window, settings_.format.rate, model, "audio");
   if (!settings_.lora.empty()) request.options.set_lora(settings_.lora);
   request.timeout = app_.config.request_timeout;

@@ -17,7 +17,7 @@ proto::Prompt live_prompt(const LiveWindow& window, int rate, const LiveModel& m
   if (model.tasks) params.set_task("transcribe");
   if (model.times) params.set_return_timestamps(true);
   // A text with what looks like a token would be refused.
-  if (!window.prompt.empty() && window.prompt.find("<|") == std::string::npos)
+  if (model.prompts && !window.prompt.empty() && window.prompt.find("<|") == std::string::npos)
     params.set_prompt(window.prompt);
   return prompt;
 }

@@ -11,8 +11,9 @@ namespace tandem {
 
 // What a model can do with a window.
 struct LiveModel {
-  bool times = false;  // it says when each text is said, and takes texts that were said before
-  bool tasks = false;  // its prompt says the task
+  bool times = false;    // it says when each text is said
+  bool tasks = false;    // its prompt says the task
+  bool prompts = false;  // it takes texts that were said before
 };
 
 // As an ordinary transcription; `field` is the client's name of the sound.
