@@ -224,6 +224,7 @@ struct FakeServer {
   ~FakeServer() {
     for (const auto& exchange : exchanges) {
       exchange->gone = nullptr;
+      exchange->say = nullptr;
       exchange->posted.clear();
     }
   }
