@@ -48,10 +48,11 @@ Json request_body(const Route& route) {
   return {{"required", true}, {"content", content}};
 }
 
-// OpenAPI has no schema of WebSockets: `x-event` is that of the server's messages.
+// OpenAPI has no schema of WebSockets: this one is of the server's messages.
 Json socket_answers(const Route& route) {
-  Json event = schema_of(route.schemas.event);
-  return {{"101", {{"description", "a WebSocket"}, {"x-event", event["schema"]}}},
+  return {{"101",
+           {{"description", "a WebSocket"},
+            {"content", {{"application/json", schema_of(route.schemas.event)}}}}},
           {"default",
            {{"description", "an error"},
             {"content", {{"application/json", schema_of(route.schemas.error)}}}}}};
