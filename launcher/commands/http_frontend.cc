@@ -68,6 +68,7 @@ void set_names(const std::string& model, server::ServerConfig& c) {
 void set_speech(const SpeechSettings& settings, server::AppContext& context) {
   context.speech_tasks = {"transcribe"};
   context.speech_times = settings.no_timestamps.has_value();
+  context.voice = settings.voice;
   if (settings.multilingual == false) return;
   if (settings.tasks.contains("translate")) context.speech_tasks.push_back("translate");
   for (const auto& [token, id] : settings.languages)
@@ -127,6 +128,9 @@ void HttpOptions::add(CLI::App& app) {
   option("--max-connections", config.max_connections,
          "When that many connections are open, close the longest idle one for a new one")
       ->check(CLI::Range(1, 1 << 20));
+  option("--max-live-sessions", config.max_live_sessions,
+         "Answer with 429 while that many live transcriptions are open")
+      ->check(CLI::Range(1, 1 << 16));
   add_bytes(app, "--max-body-size", config.max_body_bytes, "Largest body of a request");
   add_bytes(app, "--max-audio-size", config.max_audio_bytes,
             "Largest body of a request with a file of sound");

@@ -20,6 +20,7 @@
 #include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/speech/audio_request.h"
+#include "launcher/speech/live_command.h"
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
 
@@ -47,12 +48,14 @@ struct TranscribeOptions {
   std::optional<std::string> prompt, hotwords;
   std::string temperatures, strides;  // with commas between
   std::optional<double> compression_ratio, logprob, no_speech, chunk_length;
-  bool condition_on_prev_tokens = false, vad = false;
+  bool condition_on_prev_tokens = false, vad = false, live = false;
   std::map<std::string, std::optional<double>> vad_parameters;
 
   void add(CLI::App& app);
   // As a request's `params`.
   json params() const;
+  // Of --live. Throws InputError naming a flag that has no place there.
+  LiveCommand live_command() const;
 };
 
 void TranscribeOptions::add(CLI::App& app) {
@@ -128,6 +131,42 @@ json TranscribeOptions::params() const {
   }
   if (chunk_length) out["chunk_length_s"] = *chunk_length;
   if (!strides.empty()) out["stride_length_s"] = numbers(strides);
+  return out;
+}
+
+LiveCommand TranscribeOptions::live_command() const {
+  const std::pair<const char*, bool> others[] = {
+      {"--timestamps", timestamps},
+      {"--word-timestamps", words},
+      {"--highlight-words", highlight},
+      {"--output-dir", !folder.empty()},
+      {"--hotwords", hotwords.has_value()},
+      {"--temperature-fallback", !temperatures.empty()},
+      {"--chunk-length-s", chunk_length.has_value()},
+      {"--task", !task.empty() && task != "transcribe"},
+      {"FILE", !files.empty() && (files.size() > 1 || files.front() != "-")}};
+  for (const auto& [flag, given] : others)
+    if (given)
+      throw invalid_request(flag, "has no place beside --live, which reads standard input");
+  if (format != "text" && format != "json")
+    throw invalid_request("--format", "must be text or json with --live");
+  LiveCommand out;
+  out.json = format == "json";
+  out.vad_model = requests.engine.config.vad_model();
+  out.settings.language = language;
+  out.settings.prompt = prompt.value_or("");
+  TurnOptions& turns = *out.settings.turns;
+  for (const auto& [flag, value] : vad_parameters) {
+    if (!value) continue;
+    if (flag == "vad-threshold")
+      turns.threshold = *value;
+    else if (flag == "vad-min-silence-duration-ms")
+      turns.silence_duration_ms = static_cast<int>(std::clamp(*value, 0.0, 60000.0));
+    else if (flag == "vad-speech-pad-ms")
+      turns.prefix_padding_ms = static_cast<int>(std::clamp(*value, 0.0, 5000.0));
+    else
+      throw invalid_request("--" + flag, "has no place beside --live");
+  }
   return out;
 }
 
@@ -245,7 +284,16 @@ void check_words(const TranscribeOptions& options, TranscriptFormat format) {
                           "needs --format verbose_json, or --highlight-words with srt or vtt");
 }
 
+int run_live(TranscribeOptions& options) {
+  options.requests.settle_model(&options.files);
+  check_name(options.requests.engine.model);
+  const LiveCommand command = options.live_command();
+  return run_on_engine(
+      options.requests, [] {}, [&](EngineApi& engine) { return transcribe_live(engine, command); });
+}
+
 int run(TranscribeOptions& options) {
+  if (options.live) return run_live(options);
   const auto format = transcript_format(options.format);
   if (!format)
     throw invalid_request("--format", "must be text, srt, vtt, tsv, json or verbose_json, not " +
@@ -286,6 +334,9 @@ Run add_transcribe(CLI::App& app) {
   app.add_option("FILE", options->files,
                  "Files of sound, or films, such as WAV, MP3, M4A, MP4, WebM; folders of them, "
                  "patterns such as \"talks/*.mp3\"; - is standard input");
+  app.add_flag("--live", options->live,
+               "Transcribe standard input while it comes: samples of 16 bits (s16le), one channel, "
+               "16000 a second, or a WAV file; --format text or json (docs/speech.md)");
   app.add_option("--format", options->format, "text, srt, vtt, tsv, json or verbose_json")
       ->type_name("NAME")
       ->capture_default_str();

@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "server/http/socket_request.h"
 #include "server/http/token_chars.h"
 
 namespace tandem::server {
@@ -41,6 +42,9 @@ bool has_key(const ServerConfig& config, const HttpRequest& request) {
   if (credentials.empty()) credentials = credentials_of(request, "DeepL-Auth-Key");
   if (const std::string* azure = request.header("api-key"); credentials.empty() && azure)
     credentials = *azure;
+  if (credentials.empty())
+    for (const std::string_view protocol : socket_protocols(request))
+      if (protocol.starts_with(kKeyProtocol)) credentials = protocol.substr(kKeyProtocol.size());
   return is_key(config, credentials);
 }
 

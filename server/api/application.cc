@@ -40,6 +40,13 @@ class Decorated final : public Exchange {
     allow_origin(config_, request(), head);
     inner_->start_stream(std::move(head));
   }
+  void start_socket(HttpResponse head, OnMessage on_message) override {
+    inner_->start_socket(std::move(head), std::move(on_message));
+  }
+  void hold(bool held) override { inner_->hold(held); }
+  void end_socket(uint16_t code, std::string reason) override {
+    inner_->end_socket(code, std::move(reason));
+  }
   void write(std::string data) override { inner_->write(std::move(data)); }
   void end() override { inner_->end(); }
   void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
@@ -106,7 +113,7 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
     return error_response(401, kWrongKey);
   if (takes_file(*route, request, context_) && is_foreign_form(context_.config, request))
     return error_response(403, "pages of other origins may not send forms (--allowed-origins)");
-  if (route->hears() && context_.speech_tasks.empty())
+  if (route->needs_speech() && context_.speech_tasks.empty())
     return error_response(
         not_supported("model", context_.config.model_names.front() + " reads no sound"));
   return std::nullopt;

@@ -22,6 +22,10 @@
 #include "server/telemetry/span_exporter.h"
 #include "text/tokenizer.h"
 
+namespace tandem {
+class VoiceSource;  // runtime/media/sound/voice/voice_source.h
+}
+
 namespace tandem::server {
 
 // Shared by all handlers; outlives them.
@@ -42,7 +46,9 @@ struct AppContext {
   // Of a speech model: "transcribe", perhaps "translate"; and the languages that it detects, as
   // "de".
   std::vector<std::string> speech_tasks = {}, speech_languages = {};
-  bool speech_times = false;  // it says when each text is said
+  bool speech_times = false;                           // it says when each text is said
+  std::shared_ptr<const VoiceSource> voice = nullptr;  // finds speech in live sound; null: nothing
+  std::atomic<int> live_sessions{0};
   std::atomic<int> prompts_under_way{0};
   // Reserves room for that many prompts. False: answer with a 429.
   bool enter(int prompts) {

@@ -18,6 +18,24 @@ const std::string* allowed_origin(const ServerConfig& config, const HttpRequest&
   return nullptr;
 }
 
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  return text;
+}
+// A host without a port that is a scheme's own. (A proxy may speak TLS for this server.)
+std::string without_port(const std::string& host) {
+  for (const std::string_view port : {":80", ":443"})
+    if (host.ends_with(port)) return lower(host.substr(0, host.size() - port.size()));
+  return lower(host);
+}
+// "https://example.com" → "example.com"; "": it is no page of a server.
+std::string without_scheme(const std::string& origin) {
+  for (const std::string_view scheme : {"http://", "https://"})
+    if (origin.starts_with(scheme)) return without_port(origin.substr(scheme.size()));
+  return "";
+}
+
 bool is_method(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
@@ -61,6 +79,13 @@ HttpResponse options_answer(const ServerConfig& config, const HttpRequest& reque
 bool is_from_foreign_page(const HttpRequest& request) {
   const std::string* site = request.header("sec-fetch-site");
   return site != nullptr && (*site == "cross-site" || *site == "same-site");
+}
+
+bool is_foreign_socket(const ServerConfig& config, const HttpRequest& request) {
+  const std::string* origin = request.header("origin");
+  if (origin == nullptr || allowed_origin(config, request) != nullptr) return false;
+  const std::string* host = request.header("host");
+  return host == nullptr || without_scheme(*origin) != without_port(*host);
 }
 
 bool is_foreign_form(const ServerConfig& config, const HttpRequest& request) {

@@ -20,4 +20,8 @@ bool is_from_foreign_page(const HttpRequest& request);
 // The same of a page whose origin is not allowed. Browsers send forms without asking the server.
 bool is_foreign_form(const ServerConfig& config, const HttpRequest& request);
 
+// Whether a page of another origin than this server's, which is not allowed, opens a WebSocket.
+// Browsers let every page do so, and name its origin; other programs name none.
+bool is_foreign_socket(const ServerConfig& config, const HttpRequest& request);
+
 }  // namespace tandem::server

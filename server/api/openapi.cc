@@ -48,7 +48,18 @@ Json request_body(const Route& route) {
   return {{"required", true}, {"content", content}};
 }
 
+// OpenAPI has no schema of WebSockets: this one is of the server's messages.
+Json socket_answers(const Route& route) {
+  return {{"101",
+           {{"description", "a WebSocket"},
+            {"content", {{"application/json", schema_of(route.schemas.event)}}}}},
+          {"default",
+           {{"description", "an error"},
+            {"content", {{"application/json", schema_of(route.schemas.error)}}}}}};
+}
+
 Json answers(const Route& route) {
+  if (route.live()) return socket_answers(route);
   Json content = Json::object();
   if (route.schemas.answer != nullptr)
     content["application/json"] = schema_of(route.schemas.answer);

@@ -34,6 +34,7 @@ struct Route {
     kHears,     // the same, with a form that has a file of sound
     kMayHear,   // of a speech model: the file itself, such a form, or JSON; else JSON
     kReads,     // the same, with a form that has a document
+    kLive,      // a WebSocket of sound
   };
   Kind kind;
   const char* summary;
@@ -43,7 +44,11 @@ struct Route {
   bool open() const { return kind == Kind::kOpen; }
   bool hears() const { return kind == Kind::kHears; }
   bool has_form() const { return hears() || kind == Kind::kReads; }
-  bool computes() const { return kind == Kind::kComputes || kind == Kind::kMayHear || has_form(); }
+  bool live() const { return kind == Kind::kLive; }
+  bool needs_speech() const { return hears() || live(); }
+  bool computes() const {
+    return kind == Kind::kComputes || kind == Kind::kMayHear || live() || has_form();
+  }
   bool matches(std::string_view request) const;
 };
 

@@ -273,6 +273,7 @@ std::vector<Route> scoring_routes() {
 }
 
 std::vector<Route> sound_and_token_routes() {
+  const RouteSchemas live{.event = "RealtimeEvent"};
   return {
       {"POST",
        "/v1/audio/transcriptions",
@@ -292,6 +293,8 @@ std::vector<Route> sound_and_token_routes() {
         .answer = "Transcription",
         .event = "TranscriptionEvent",
         .other_types = "text/plain text/vtt"}},
+      {"GET", "/v1/realtime", get_realtime, kLive,
+       "A WebSocket: live transcription, by OpenAI's events", live},
       {"POST",
        "/tokenize",
        post_tokenize,

@@ -67,6 +67,8 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
 // speech/speech_routes.cc
 void post_transcriptions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_translations(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// live/realtime_routes.cc
+void get_realtime(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // token_routes.cc
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);

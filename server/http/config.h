@@ -41,6 +41,7 @@ struct ServerConfig {
   size_t max_unsent_bytes = 4 * 1024 * 1024;   // of a stream whose client does not read
   int max_requests = 65536;                    // under way, one for each prompt; more get a 429
   int max_prompts = 65536;                     // of one HTTP request
+  int max_live_sessions = 64;                  // of /v1/realtime; more get a 429
 
   std::chrono::milliseconds idle_timeout{75000};    // between requests of a connection
   std::chrono::milliseconds header_timeout{30000};  // for a header, and a connection's first byte

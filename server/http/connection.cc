@@ -29,7 +29,6 @@ using boost::system::error_code;
 constexpr size_t kHeaderRead = 4096;
 constexpr size_t kWatchRead = 512;       // while an answer is under way
 constexpr size_t kMaxReadAhead = 16384;  // of later requests, meanwhile
-constexpr size_t kBodyRead = 16384;      // at once
 // An event that means nothing: every stream is of server-sent events.
 constexpr const char* kSilentEvent = ":\n\n";
 constexpr std::chrono::milliseconds kClosingTime{1000};
@@ -37,13 +36,6 @@ constexpr std::chrono::milliseconds kClosingTime{1000};
 auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
 
 }  // namespace
-
-struct Connection::Incoming {
-  HttpRequest request;
-  std::unique_ptr<RequestBody> body;    // on its way; null: it has none, or nobody wants it
-  std::optional<HttpResponse> refusal;  // the answer, without asking the application
-  int version = 11;
-};
 
 Connection::Connection(Stream::Socket socket, const Shared& shared, bool crowded)
     : shared_(shared),
@@ -177,8 +169,8 @@ asio::awaitable<bool> Connection::serve_one() {
     exchange->respond(std::move(*incoming.refusal));
   } else {
     set_activity(Activity::kServing);
-    watch();
     shared_.gate.hooks.handle(exchange);
+    if (!exchange->socket()) watch();
   }
   const bool complete = co_await send_answer(exchange);
   exchange_.reset();
@@ -231,66 +223,6 @@ asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
   co_return !gone() && (incoming.refusal || reader.done());
 }
 
-// Leaves the body in the request, or what is wrong with it as a refusal, or nothing if the client
-// has gone.
-asio::awaitable<void> Connection::read_body(RequestReader& reader, Incoming& incoming) {
-  if (reader.expects_continue()) {
-    const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
-    if (!sent) co_return;
-  }
-  RequestBody* const body = incoming.body.get();
-  error_code ec;
-  try {
-    ec = co_await read_rest(reader, body);
-    if (!ec && body != nullptr) {
-      body->finish();
-      co_await write_file(*body);
-      body->give_to(incoming.request);
-    }
-  } catch (BodyRefused& refused) {
-    incoming.refusal = refused.take_answer();
-  }
-  clear_deadline();
-  incoming.body.reset();
-  reader.read_into(nullptr);
-  const Refusal refusal = reader.refusal_of(ec, deadline_.passed() && !draining_);
-  if (ec && refusal.status != 0) incoming.refusal = error_response(refusal.status, refusal.message);
-}
-
-// Throws BodyRefused.
-asio::awaitable<error_code> Connection::read_rest(RequestReader& reader, RequestBody* body) {
-  BodyTime time(config_.body_timeout);
-  set_deadline(time.left());
-  for (;;) {
-    error_code ec;
-    const size_t used = reader.feed(input_.data(), ec);
-    input_.consume(used);
-    if (ec) co_return ec;
-    for (bool more = body != nullptr; more;) {
-      more = body->work();
-      if (body->wants_write()) co_await write_file(*body);
-    }
-    if (reader.done()) co_return ec;
-    if (time.add(used)) set_deadline(time.left());
-    if (input_.full(kBodyRead)) co_return http::make_error_code(http::error::buffer_overflow);
-    const bool more = co_await read_more(kBodyRead);
-    if (!more || deadline_.passed()) co_return http::make_error_code(http::error::partial_message);
-  }
-}
-
-// Where it holds up nobody else.
-asio::awaitable<void> Connection::write_file(RequestBody& body) {
-  bool writing = true;
-  asio::post(shared_.files, [self = shared_from_this(), &body, &writing] {
-    body.write();
-    asio::post(self->stream_.get_executor(), [self, &writing] {
-      writing = false;
-      self->wake();
-    });
-  });
-  while (writing) co_await wait();
-}
-
 // An answer to something that is no request.
 asio::awaitable<void> Connection::refuse(Refusal refusal) {
   HttpRequest request;
@@ -318,6 +250,8 @@ asio::awaitable<bool> Connection::send_answer(std::shared_ptr<ConnectionExchange
   bool complete;
   if (exchange->streaming)
     complete = co_await send_stream(*exchange);
+  else if (exchange->socket())
+    complete = co_await serve_socket(*exchange);
   else
     complete = co_await send_whole(*exchange);
   co_return complete;

@@ -15,6 +15,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/http/config.h"
@@ -72,7 +73,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Clock = std::chrono::steady_clock;
   template <class T>
   using Awaitable = boost::asio::awaitable<T>;
-  struct Incoming;
+  struct Incoming {
+    HttpRequest request;
+    std::unique_ptr<RequestBody> body;    // on its way; null: it has none, or nobody wants it
+    std::optional<HttpResponse> refusal;  // the answer, without asking the application
+    int version = 11;
+  };
+  static constexpr size_t kBodyRead = 16384;  // at once
 
   Awaitable<void> run();
   Awaitable<bool> shake_hands();
@@ -88,6 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> send_answer(std::shared_ptr<ConnectionExchange> exchange);
   Awaitable<bool> send_whole(ConnectionExchange& exchange);
   Awaitable<bool> send_stream(ConnectionExchange& exchange);
+  Awaitable<bool> serve_socket(ConnectionExchange& exchange);
   Awaitable<bool> send(std::string bytes);
   Awaitable<void> close();
   Awaitable<void> wait();  // for wake()

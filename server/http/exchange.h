@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/http/connection.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 
@@ -35,8 +37,32 @@ class ConnectionExchange final : public Exchange {
     streaming = true;
     connection_->wake();
   }
+  void start_socket(HttpResponse response, OnMessage on_message) override {
+    if (connection_ == nullptr || head) return;
+    // Frames come after the answer, and an older client has none.
+    if (version < 11 || connection_->input_.size() > 0)
+      return respond(error_response(400, "a WebSocket begins when its request is answered"));
+    head = std::move(response);
+    was_socket_ = true;
+    on_message_ = std::move(on_message);
+  }
+  void hold(bool held) override {
+    if (std::exchange(held_, held) != held && connection_ != nullptr) connection_->wake();
+  }
+  void end_socket(uint16_t code, std::string reason) override {
+    if (connection_ == nullptr || !socket() || ended) return;
+    close_code_ = code;
+    close_reason_ = std::move(reason);
+    ended = true;
+    connection_->wake();
+  }
   void write(std::string data) override {
-    if (connection_ == nullptr || !streaming || ended || data.empty()) return;
+    if (connection_ == nullptr || ended || data.empty()) return;
+    if (socket()) {
+      messages_.push_back(std::move(data));
+      return connection_->wake();
+    }
+    if (!streaming) return;
     if (unsent.size() + data.size() > max_unsent_) {
       connection_->gone_ = true;  // it does not read
     } else {
@@ -45,6 +71,7 @@ class ConnectionExchange final : public Exchange {
     connection_->wake();
   }
   void end() override {
+    if (socket()) return end_socket(1000, "");
     if (connection_ == nullptr || !streaming) return;
     ended = true;
     connection_->wake();
@@ -63,8 +90,16 @@ class ConnectionExchange final : public Exchange {
   void detach(bool complete) {
     connection_ = nullptr;
     const auto callback = std::exchange(gone_callback_, nullptr);
-    if (!complete && callback) callback();
+    const OnMessage last = std::exchange(on_message_, nullptr);
+    if ((!complete || was_socket_) && callback) callback();
   }
+  bool socket() const { return on_message_ != nullptr; }
+  // Of a socket: what to do with its messages, those written since the last call, and its end.
+  const OnMessage& on_message() const { return on_message_; }
+  std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
+  bool held() const { return held_; }
+  uint16_t close_code() const { return close_code_; }
+  const std::string& close_reason() const { return close_reason_; }
 
   std::optional<HttpResponse> head;
   std::string unsent;
@@ -80,6 +115,11 @@ class ConnectionExchange final : public Exchange {
   Connection* connection_;
   size_t max_unsent_;
   std::function<void()> gone_callback_;
+  OnMessage on_message_;  // of a socket
+  std::vector<std::string> messages_;
+  bool was_socket_ = false, held_ = false;
+  uint16_t close_code_ = 1000;
+  std::string close_reason_;
 };
 
 }  // namespace tandem::server

@@ -47,8 +47,8 @@ struct HttpResponse {
 };
 
 // One request and its answer: either respond(), or start_stream(), write() any number of times, and
-// end(). All functions but post() belong to the connection's own strand, where handlers are called.
-// Once the client has gone they do nothing.
+// end(); or start_socket(), and each write() is a message. All functions but post() belong to the
+// connection's own strand, where handlers are called. Once the client has gone they do nothing.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -57,9 +57,18 @@ class Exchange {
   virtual std::string take_body() = 0;
   virtual void respond(HttpResponse response) = 0;
   virtual void start_stream(HttpResponse head) = 0;  // its body is empty
+  // Makes a WebSocket of it, if socket_fault() has nothing against the request. on_message gets
+  // each text that the client sends. head: its headers are the answer's.
+  using OnMessage = std::function<void(std::string)>;
+  virtual void start_socket(HttpResponse head, OnMessage on_message) = 0;
+  // While true, no more messages are read.
+  virtual void hold(bool held) = 0;
+  // end() with a code and a reason (RFC 6455, 7.4).
+  virtual void end_socket(uint16_t code, std::string reason) = 0;
   virtual void write(std::string data) = 0;
   virtual void end() = 0;
-  // Called at most once, if the client goes away, or does not read, before the answer has ended.
+  // Called at most once, if the client goes away, or does not read, before the answer has ended;
+  // and when a WebSocket has ended.
   virtual void on_gone(std::function<void()> callback) = 0;
   // Runs f on the strand. Any thread.
   virtual void post(std::function<void()> f) = 0;

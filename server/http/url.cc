@@ -22,6 +22,17 @@ std::optional<std::string_view> behind(std::string_view text, std::string_view s
 
 }  // namespace
 
+std::string query_field(std::string_view query, std::string_view name) {
+  for (size_t at = 0; at < query.size();) {
+    const size_t end = std::min(query.find('&', at), query.size());
+    const std::string_view field = query.substr(at, end - at);
+    at = end + 1;
+    if (field.starts_with(name) && field.substr(name.size()).starts_with('='))
+      return percent_decoded(field.substr(name.size() + 1));
+  }
+  return "";
+}
+
 bool is_host(std::string_view text) {
   size_t end = 0;
   if (!text.empty() && text.front() == '[') {

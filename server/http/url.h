@@ -18,6 +18,9 @@ struct Target {
 // Nothing: not a target of an origin server.
 std::optional<Target> read_target(std::string_view target, std::string_view method);
 
+// The value of a field of a query, "a=b%20c&d=e"; "": there is none.
+std::string query_field(std::string_view query, std::string_view name);
+
 // A name or an address, with a port or without (RFC 3986, 3.2.2 and 3.2.3).
 bool is_host(std::string_view text);
 

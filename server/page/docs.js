@@ -95,10 +95,11 @@ function shown(title, content) {
 // --- Routes ---
 // The status and the content of an answer without an error.
 function success(operation) {
-  const [status, {content}] = Object.entries(operation.responses).find(([code]) => code.startsWith('2'));
+  const [status, {content}] = Object.entries(operation.responses).find(([code]) => code < '3');
   return {status, content};
 }
 function curl(method, path, operation) {
+  if (success(operation).status === '101') return location.origin.replace('http', 'ws') + ROOT + path;
   const types = Object.keys((operation.requestBody || {}).content || {});
   const key = sessionStorage.getItem(KEY) ? ' \\\n     -H "Authorization: Bearer $TANDEM_API_KEY"' : '';
   const verb = method === 'get' || method === 'post' ? '' : `-X ${method.toUpperCase()} `;

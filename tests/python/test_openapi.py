@@ -130,9 +130,10 @@ def test_answers(servers, document, name, method, path, body):
 
 
 def is_asked_elsewhere(path):
-    """Of files and glossaries: test_deepl.py and test_libretranslate.py. Of labels: tests/server/api/classification_test.cc."""
+    """Of files and glossaries: test_deepl.py and test_libretranslate.py. Of labels: tests/server/api/classification_test.cc.
+    The WebSocket: test_realtime.py."""
     return path.startswith(("/v2/document", "/v2/glossaries", "/v3/glossaries", "/page/")) or path in (
-        "/translate_file", "/download_file/{id}", "/classify", "/v1/classify", "/predict")
+        "/translate_file", "/download_file/{id}", "/v1/realtime", "/classify", "/v1/classify", "/predict")
 
 
 def test_every_route_is_among_them(document):

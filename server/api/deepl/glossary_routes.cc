@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/strings/percent.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/deepl/glossary_store.h"
 #include "server/api/form_body.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
+#include "server/http/url.h"
 
 namespace tandem::server {
 namespace {
@@ -143,17 +143,6 @@ StoredGlossary found(const AppContext& app, const HttpRequest& request) {
   auto glossary = app.glossaries.find(id);
   if (!glossary) throw no_glossary(id);
   return std::move(*glossary);
-}
-
-// A field of the query: "source_lang=en&target_lang=de".
-std::string query_field(const std::string& query, const std::string& name) {
-  for (size_t at = 0; at < query.size();) {
-    const size_t end = std::min(query.find('&', at), query.size());
-    const std::string field = query.substr(at, end - at);
-    at = end + 1;
-    if (field.starts_with(name + "=")) return percent_decoded(field.substr(name.size() + 1));
-  }
-  return "";
 }
 
 // The dictionary that the query names. Its place in the list.

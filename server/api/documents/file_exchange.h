@@ -31,6 +31,9 @@ class FileExchange final : public Exchange {
     callbacks_.done(body.at("translations").at(0).at("text").get<std::string>());
   }
   void start_stream(HttpResponse) override {}
+  void start_socket(HttpResponse, OnMessage) override {}
+  void hold(bool) override {}
+  void end_socket(uint16_t, std::string) override {}
   void write(std::string) override {}
   void end() override {}
   void on_gone(std::function<void()> callback) override {

@@ -15,6 +15,7 @@
 
 #include "server/http/body/form.h"
 #include "server/http/http_server.h"
+#include "server/http/socket_request.h"
 #include "tests/support/network/raw_client.h"
 
 namespace tandem::test {
@@ -37,6 +38,7 @@ class Echo final : public server::ConnectionHooks {
   void handle(const std::shared_ptr<server::Exchange>& exchange) override {
     const server::HttpRequest& r = exchange->request();
     ++requests;
+    if (r.path == "/socket") return answer_socket(exchange);
     if (r.path == "/stream" || r.path == "/hang") {
       exchange->on_gone([this] { ++gone; });
       if (r.path == "/stream") exchange->start_stream({.content_type = "text/event-stream"});
@@ -52,6 +54,20 @@ class Echo final : public server::ConnectionHooks {
             part.name + "=" + (part.file ? std::to_string(part.file->size()) : part.content) + " ";
     exchange->respond({.body = r.method + " " + r.path + " " + more, .content_type = "text/plain"});
   }
+  // Says each message again; "end" ends it, "much" is followed by much, "hold" by nothing.
+  void answer_socket(const std::shared_ptr<server::Exchange>& exchange) {
+    if (auto fault = server::socket_fault(exchange->request()))
+      return exchange->respond(std::move(*fault));
+    exchange->on_gone([this] { ++gone; });
+    exchange->start_socket({.status = 101}, [this, exchange](const std::string& text) {
+      ++messages;
+      if (text == "end") return exchange->end_socket(4000, "as asked");
+      if (text == "hold") exchange->hold(true);
+      exchange->write("said " + text);
+      if (text == "much")
+        for (int i = 0; i < 100; ++i) exchange->write(std::string(1 << 20, 'm'));
+    });
+  }
   void answered(const server::HttpRequest&, int status, size_t, double, bool complete) override {
     last_status = status;
     ++(complete ? complete_answers : broken_answers);
@@ -65,7 +81,8 @@ class Echo final : public server::ConnectionHooks {
     return exchange;
   }
 
-  std::atomic<int> requests{0}, gone{0}, complete_answers{0}, broken_answers{0}, last_status{0};
+  std::atomic<int> requests{0}, messages{0}, gone{0}, complete_answers{0}, broken_answers{0},
+      last_status{0};
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::shared_ptr<server::Exchange>> open;

@@ -68,8 +68,19 @@ class FakeExchange final : public server::Exchange {
     EXPECT_FALSE(head);
     head = std::move(response);
   }
+  void start_socket(server::HttpResponse response, OnMessage on_message) override {
+    EXPECT_FALSE(head);
+    head = std::move(response);
+    say = std::move(on_message);
+  }
+  void hold(bool value) override { held = value; }
+  void end_socket(uint16_t code, std::string) override {
+    close_code = code;
+    ended = true;
+  }
   void write(std::string data) override {
     EXPECT_TRUE(head && !ended);
+    if (say) return messages.push_back(std::move(data));
     stream += data;
   }
   void end() override {
@@ -114,6 +125,10 @@ class FakeExchange final : public server::Exchange {
 
   std::optional<server::HttpResponse> head;
   std::string stream;
+  OnMessage say;  // of a socket: what the client says
+  std::vector<std::string> messages;
+  bool held = false;
+  uint16_t close_code = 0;
   bool ended = false;
   std::function<void()> gone;
   std::deque<std::function<void()>> posted;
@@ -209,6 +224,7 @@ struct FakeServer {
   ~FakeServer() {
     for (const auto& exchange : exchanges) {
       exchange->gone = nullptr;
+      exchange->say = nullptr;
       exchange->posted.clear();
     }
   }
