@@ -22,6 +22,10 @@
 #include "server/telemetry/span_exporter.h"
 #include "text/tokenizer.h"
 
+namespace tandem {
+class AnswerReader;  // runtime/request/answer_reader.h
+}
+
 namespace tandem::server {
 
 // Shared by all handlers; outlives them.
@@ -66,6 +70,7 @@ struct AppContext {
   GlossaryStore glossaries = {};
   DocumentStore documents = {};
   std::unique_ptr<SpanExporter> spans = nullptr;  // null: nobody collects them
+  const AnswerReader* answers = nullptr;          // null: answers are texts
 };
 
 struct Route;
