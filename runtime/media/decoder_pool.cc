@@ -153,7 +153,7 @@ DecoderPool& DecoderPool::of_process() {
 
 DecoderPool& DecoderPool::of_documents() {
   static DecoderPool& pool =
-      *new DecoderPool({.program = {}, .find_program = page_decoder_program, .most = 2});
+      *new DecoderPool({.program = {}, .most = 2, .find_program = page_decoder_program});
   return pool;
 }
 

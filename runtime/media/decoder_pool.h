@@ -14,10 +14,10 @@ namespace tandem {
 class DecoderPool {
  public:
   struct Options {
-    std::string program;  // "": find_program()
-    std::string (*find_program)() = decoder_program;
+    std::string program;       // "": find_program()
     size_t most = 4;           // at the same time; who comes then waits
     double idle_seconds = 60;  // one that has had nothing to do for so long ends
+    std::string (*find_program)() = decoder_program;
   };
   explicit DecoderPool(Options options);
   // Nobody has one any more. Ends those that wait.
