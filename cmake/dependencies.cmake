@@ -19,6 +19,10 @@ find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)
 # Of tandem-decoder alone: sound, images, its sandbox.
 pkg_check_modules(LIBAV REQUIRED IMPORTED_TARGET libavformat>=59.27 libavcodec libswresample libavutil)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebpdemux libwebp)
+# Of tandem-page-decoder alone; without them there is none, and no PDF is read.
+pkg_check_modules(POPPLER IMPORTED_TARGET poppler-cpp>=22)
+pkg_check_modules(FONTCONFIG IMPORTED_TARGET fontconfig)
+pkg_check_modules(FREETYPE IMPORTED_TARGET freetype2)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)

@@ -9,6 +9,9 @@ if(TARGET tandem)
   install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT server)
   # Where the program looks for it (runtime/media/decoder_process.cc).
   install(TARGETS tandem-decoder RUNTIME DESTINATION libexec/tandem COMPONENT server)
+  if(TARGET tandem-page-decoder)
+    install(TARGETS tandem-page-decoder RUNTIME DESTINATION libexec/tandem COMPONENT server)
+  endif()
 endif()
 # Where the program looks for plugins, whatever the distribution calls its folders of libraries
 # (parallel/communicators/mpi_calls.h, kernels/core/plugin.h).

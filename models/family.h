@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/answer_form.h"
 #include "models/config/config_reader.h"
 #include "models/config/decoder_prompt.h"
 #include "models/config/encoder_decoder.h"
@@ -64,6 +65,9 @@ struct ModelFamily {
   // HuggingFace's processor makes it of what a user writes. Throws InputError. nullptr: texts stay
   // as they are.
   ImageText (*image_text)(const std::string& text, const ImageTextContext& context) = nullptr;
+  // What the answers are besides texts. `text`: what a user writes beside an image. Throws
+  // InputError naming the file. nullptr: nothing.
+  AnswerForm (*answer_form)(const ModelConfig& config, const std::string& text) = nullptr;
   int default_labels = 2;  // of a class that classifies, if config.json does not say
   DecoderPromptRule decoder_prompt = plain_decoder_prompt;
   std::vector<std::string> speech_prompt = {};  // models/config/decoder_prompt.h

@@ -86,7 +86,7 @@ KnownFiles sound_files() {
 }
 
 KnownFiles image_files() {
-  return files_ending({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"});
+  return files_ending({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".pdf"});
 }
 
 }  // namespace tandem::launcher

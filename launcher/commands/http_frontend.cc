@@ -215,6 +215,10 @@ void HttpFrontend::start(const RequestProcessor& processor, const OtlpSettings& 
     context_->fixed_languages.source = one_language(uses.language_pair.first);
   if (languages.empty()) context_->fixed_languages.target = one_language(uses.language_pair.second);
   context_->reads_images = processor.reads_images();
+  if (context_->reads_images) {
+    answers_ = std::make_unique<AnswerReader>(processor.model_config(), processor.tokenizer());
+    if (answers_->has_forms()) context_->answers = answers_.get();
+  }
   const auto& generation = processor.model_config().generation;
   context_->sets_length =
       generation.contains("max_length") || generation.contains("max_new_tokens");

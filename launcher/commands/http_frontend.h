@@ -7,6 +7,7 @@
 
 #include "launcher/otlp/otlp_settings.h"
 #include "runtime/engine/engine_api.h"
+#include "runtime/request/answer_reader.h"
 #include "runtime/request/request_processor.h"
 #include "server/api/application.h"
 #include "server/http/config.h"
@@ -50,7 +51,8 @@ class HttpFrontend {
   server::ServerConfig config_;
   std::unique_ptr<EngineApi> engine_;
   struct Pool;
-  std::unique_ptr<Pool> pool_;  // for what would hold up connections
+  std::unique_ptr<Pool> pool_;             // for what would hold up connections
+  std::unique_ptr<AnswerReader> answers_;  // of a model that reads images
   std::unique_ptr<server::AppContext> context_;
   std::unique_ptr<server::Application> application_;
   std::unique_ptr<server::HttpServer> http_;

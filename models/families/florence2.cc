@@ -2,14 +2,17 @@
 // reads vectors of an image before the text. They are the points of a picture encoder's last stage,
 // behind their mean. Tasks such as <OCR> become sentences.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/blocks/image_rows.h"
 #include "models/config/side_config.h"
@@ -214,23 +217,31 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
 struct TaskText {
   std::string_view task, before, behind = {};
   bool takes_text = true;
+  LocatedForm answer = LocatedForm::kPureText;
 };
 
 // HuggingFace's processor's.
 constexpr TaskText kTasks[] = {
     {"<OCR>", "What is the text in the image?", "", false},
-    {"<OCR_WITH_REGION>", "What is the text in the image, with regions?", "", false},
+    {"<OCR_WITH_REGION>", "What is the text in the image, with regions?", "", false,
+     LocatedForm::kOcr},
     {"<CAPTION>", "What does the image describe?", "", false},
     {"<DETAILED_CAPTION>", "Describe in detail what is shown in the image.", "", false},
     {"<MORE_DETAILED_CAPTION>", "Describe with a paragraph what is shown in the image.", "", false},
-    {"<OD>", "Locate the objects with category name in the image.", "", false},
+    {"<OD>", "Locate the objects with category name in the image.", "", false,
+     LocatedForm::kDescriptionWithBoxes},
     {"<DENSE_REGION_CAPTION>", "Locate the objects in the image, with their descriptions.", "",
-     false},
-    {"<REGION_PROPOSAL>", "Locate the region proposals in the image.", "", false},
-    {"<CAPTION_TO_PHRASE_GROUNDING>", "Locate the phrases in the caption: "},
-    {"<REFERRING_EXPRESSION_SEGMENTATION>", "Locate ", " in the image with mask"},
-    {"<REGION_TO_SEGMENTATION>", "What is the polygon mask of region "},
-    {"<OPEN_VOCABULARY_DETECTION>", "Locate ", " in the image."},
+     false, LocatedForm::kDescriptionWithBoxes},
+    {"<REGION_PROPOSAL>", "Locate the region proposals in the image.", "", false,
+     LocatedForm::kBoxes},
+    {"<CAPTION_TO_PHRASE_GROUNDING>", "Locate the phrases in the caption: ", "", true,
+     LocatedForm::kPhraseGrounding},
+    {"<REFERRING_EXPRESSION_SEGMENTATION>", "Locate ", " in the image with mask", true,
+     LocatedForm::kPolygons},
+    {"<REGION_TO_SEGMENTATION>", "What is the polygon mask of region ", "", true,
+     LocatedForm::kPolygons},
+    {"<OPEN_VOCABULARY_DETECTION>", "Locate ", " in the image.", true,
+     LocatedForm::kDescriptionWithBoxesOrPolygons},
     {"<REGION_TO_CATEGORY>", "What is the region ", "?"},
     {"<REGION_TO_DESCRIPTION>", "What does the region ", " describe?"},
     {"<REGION_TO_OCR>", "What text is in the region ", "?"}};
@@ -260,6 +271,35 @@ ImageText image_text(const std::string& text, const ImageTextContext& with) {
   return out;
 }
 
+// Keys of post_processor_config, as HuggingFace's class reads them.
+void read_answer_settings(const ModelConfig& c, AnswerForm& form) {
+  const std::filesystem::path file = c.directory / "processor_config.json";
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return;
+  const nlohmann::json whole = load_python_json(file);
+  const ConfigReader in(file.string(), whole),
+      settings = part_or_empty(in, "post_processor_config");
+  const ConfigReader phrases = part_or_empty(settings, "phrase_grounding"),
+                     ocr = part_or_empty(settings, "ocr");
+  if (const nlohmann::json* banned = phrases.find("banned_grounding_tokens");
+      banned != nullptr && banned->is_array())
+    for (const nlohmann::json& phrase : *banned)
+      if (phrase.is_string()) form.banned_phrases.push_back(phrase);
+  if (const nlohmann::json* least = ocr.find("AREA_THRESHOLD");
+      least != nullptr && least->is_number())
+    form.area_threshold = *least;
+}
+
+AnswerForm answer_form(const ModelConfig& c, const std::string& text) {
+  for (const TaskText& t : kTasks) {
+    if (text.find(t.task) == text.npos) continue;
+    AnswerForm form{AnswerForm::Kind::kPlaces, std::string(t.task), t.answer};
+    read_answer_settings(c, form);
+    return form;
+  }
+  return {};
+}
+
 }  // namespace florence2
 
 ModelFamily florence2_family() {
@@ -270,6 +310,7 @@ ModelFamily florence2_family() {
           .read_config = read_config,
           .limits = limits,
           .image_text = image_text,
+          .answer_form = answer_form,
           .make = make};
 }
 

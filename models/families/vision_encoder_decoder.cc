@@ -192,6 +192,14 @@ TokenizerRule page_tokenizer() {
   return rule;
 }
 
+// The class is many models: the processor's class says which.
+AnswerForm answer_form(const ModelConfig& c, const std::string&) {
+  const std::string processor = processor_class(c.directory);
+  if (processor == "DonutProcessor") return {AnswerForm::Kind::kTags};
+  if (processor == "NougatProcessor") return {AnswerForm::Kind::kMarkdown};
+  return {};
+}
+
 }  // namespace vision_encoder_decoder
 
 ModelFamily vision_encoder_decoder_family() {
@@ -203,6 +211,7 @@ ModelFamily vision_encoder_decoder_family() {
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
           .limits = limits,
+          .answer_form = answer_form,
           .tokenizers = {tokenizer(), page_tokenizer()},
           .make = make};
 }

@@ -58,6 +58,7 @@ struct Waiting {
   std::string id;
   bool stream = false, score = false;
   double seconds = 0;           // of its sound
+  AnswerReader::Question question;
   proto::RequestOutput output;  // so far
 };
 
@@ -69,7 +70,7 @@ struct Piece {
   std::unique_ptr<Waiting> ended;
 };
 
-void write_end(Waiting& request, Inbox::News& news) {
+void write_end(Waiting& request, const OpenEngine& engine, Inbox::News& news) {
   proto::RequestOutput& output = request.output;
   if (request.score) {
     try {
@@ -100,6 +101,9 @@ void write_end(Waiting& request, Inbox::News& news) {
     out["duration"] = request.seconds;
     out["language"] = spoken_language_name(output.language());
   }
+  for (int i = 0; i < output.outputs_size(); ++i)  // as a text, whose keys keep their order
+    if (std::string parsed = engine.parsed(request.question, output, i); !parsed.empty())
+      out["outputs"][static_cast<size_t>(i)]["parsed"] = std::move(parsed);
   news.json = dump_line(out);
 }
 
@@ -206,6 +210,7 @@ void Inbox::submit(uint64_t number, const json& request, std::optional<MediaSour
   waiting->id = to_send.id = state_->prefix + std::to_string(number);
   waiting->stream = request.value("stream", false);
   waiting->score = score;
+  if (!score) waiting->question = engine_->question(to_send.prompt);
   waiting->output.set_request_id(to_send.id);
   {
     const MutexLock lock(state_->mutex);
@@ -258,7 +263,7 @@ std::vector<Inbox::News> Inbox::poll(int milliseconds, size_t wanted, size_t mos
     if (piece.chunk.has_error())
       news.json = dump_line(error_json(piece.chunk.error()));
     else if (piece.last)
-      write_end(*piece.ended, news);
+      write_end(*piece.ended, *engine_, news);
     else
       write_chunk(piece.chunk, news);
   }

@@ -6,12 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "actors/in_process_engine.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/json_fields.h"
 #include "base/mutex.h"
 #include "launcher/cluster/cluster_options.h"
@@ -199,6 +201,7 @@ struct OpenEngine::Impl {
   std::unique_ptr<actors::Cluster> cluster GUARDED_BY(mutex);  // of several ranks
   std::unique_ptr<EngineApi> api GUARDED_BY(mutex);            // null: closed
   const RequestProcessor* processor GUARDED_BY(mutex) = nullptr;
+  std::optional<AnswerReader> answers GUARDED_BY(mutex);  // of a model that reads images
   json facts;
 
   void open(const json& given, const std::function<bool()>& stop) REQUIRES(mutex) {
@@ -226,6 +229,8 @@ struct OpenEngine::Impl {
       api = std::move(local);
     }
     facts = facts_of(options.engine.model, api->status(), *processor);
+    if (processor->reads_images())
+      answers.emplace(processor->model_config(), processor->tokenizer());
   }
 
   void open_cluster(launcher::ClusterOptions& ranks, const EngineConfig& config,
@@ -282,10 +287,26 @@ json OpenEngine::tokenize(const json& request) const {
   return {{"text", tokenizer.decode(list, request.value("skip_special_tokens", false))}};
 }
 
+AnswerReader::Question OpenEngine::question(const proto::Prompt& prompt) const {
+  const ReaderLock lock(impl_->mutex);
+  return impl_->answers ? impl_->answers->question(prompt) : AnswerReader::Question();
+}
+
+std::string OpenEngine::parsed(const AnswerReader::Question& question,
+                               const proto::RequestOutput& output, int index) const {
+  const ReaderLock lock(impl_->mutex);
+  if (!question.has_form() || !impl_->answers) return {};
+  const auto& ids = output.outputs(index).token_ids();
+  const auto& prompt = output.inputs().prompt_token_ids();
+  return dump_ordered_line(impl_->answers->read(question, {prompt.data(), prompt.data() + prompt.size()},
+                                                {ids.data(), ids.data() + ids.size()}));
+}
+
 const json& OpenEngine::facts() const { return impl_->facts; }
 
 void OpenEngine::close() {
   const WriterLock lock(impl_->mutex);
+  impl_->answers.reset();
   impl_->api.reset();
   impl_->processor = nullptr;
   if (impl_->cluster) impl_->cluster->stop();

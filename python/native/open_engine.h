@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/engine/engine_api.h"
+#include "runtime/request/answer_reader.h"
 
 namespace tandem::library {
 
@@ -25,6 +26,11 @@ class OpenEngine {
   // {"text"} → {"token_ids"}, or the reverse. Throws InputError.
   nlohmann::json tokenize(const nlohmann::json& request) const;
   const nlohmann::json& facts() const;
+  // What answers are besides texts, and what one says: JSON, or "" where it is a text or the engine
+  // is closed. (AnswerReader)
+  AnswerReader::Question question(const proto::Prompt& prompt) const;
+  std::string parsed(const AnswerReader::Question& question, const proto::RequestOutput& output,
+                     int index) const;
   // Fails what is under way. Idempotent. No callback runs afterwards. Not from a callback.
   void close();
 

@@ -1,6 +1,7 @@
 """What comes out, as dataclasses. Fields have vLLM's and HuggingFace's names."""
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Union
 
@@ -24,7 +25,7 @@ class Logprob:
 @dataclass(frozen=True)
 class CompletionOutput:
     """One sequence. score: of a beam, HuggingFace's sequences_scores. finish_reason: "stop" or "length". logprobs: for each
-    token, by token id."""
+    token, by token id. parsed: what HuggingFace's processor makes of the answer of a model that reads pages; None: a text."""
     index: int
     text: str
     token_ids: List[int]
@@ -34,6 +35,7 @@ class CompletionOutput:
     score: Optional[float] = None
     logprobs: Optional[List[Dict[int, Logprob]]] = None
     segments: List[Segment] = field(default_factory=list)
+    parsed: Any = None
 
     @property
     def tokens(self) -> List[int]:
@@ -73,6 +75,11 @@ class RequestOutput:
     def text(self) -> str:
         """Of the first sequence."""
         return self.outputs[0].text
+
+    @property
+    def parsed(self) -> Any:
+        """Of the first sequence: a dictionary of tags, Markdown, or places under their task (docs/images_input.md); None: a text."""
+        return self.outputs[0].parsed
 
     @property
     def sequences(self) -> List[CompletionOutput]:
@@ -126,7 +133,8 @@ def completion_of(body: Mapping[str, Any]) -> CompletionOutput:
     return CompletionOutput(body["index"], body["text"], body["token_ids"], body.get("cumulative_logprob"),
                             body.get("finish_reason"), body.get("stop_reason"), body.get("score"),
                             [_logprobs(one) or {} for one in logprobs] if logprobs is not None else None,
-                            [segment_of(s) for s in body.get("segments", [])])
+                            [segment_of(s) for s in body.get("segments", [])],
+                            json.loads(body["parsed"]) if "parsed" in body else None)
 
 
 def output_of(body: Mapping[str, Any], index: int) -> RequestOutput:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 from ._errors import RequestError
 from ._library import dump
 from ._params import Params, merged
-from ._sound import Sound, file_of_sound, url_of_image
+from ._sound import Image, Sound, file_of_sound, url_of_image
 
 # A text, token ids, or vLLM's dictionaries: {"prompt"}, {"prompt_token_ids"}, {"encoder_prompt", "decoder_prompt"}, each with
 # {"multi_modal_data": {"image" or "audio": …}} if need be.
@@ -111,6 +111,10 @@ class Generations:
 
 def generation(prompt: Prompt, params: Params, kwargs: Mapping[str, Any], stream: bool = False) -> Request:
     return Generations(params, kwargs, stream).request(prompt)
+
+
+def picture(image: Image, text: Optional[str] = None) -> Prompt:
+    return {"prompt": text or "", "multi_modal_data": {"image": image}}
 
 
 def transcription(sound: Sound, language: Optional[str], task: Optional[str], timestamps: bool, word_timestamps: bool,

@@ -17,7 +17,7 @@ from ._library import Engine, Inbox, News
 from ._outputs import RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of, transcription_of
 from ._params import BeamSearchParams, Params
 from ._requests import Prompt, Prompts, Request
-from ._sound import Sound
+from ._sound import Image, Sound
 from .llm import LLM, checked_window, engine_options, progress, vector_of_news, window_of
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ class AsyncLLM:
                              timestamps: bool = True, **kwargs: Any) -> AsyncIterator[StreamEvent]:
         times = timestamps and bool(self._engine.facts.get("times"))
         return self._events(requests.transcription(sound, language, task, times, False, kwargs, stream=True))
+
+    async def read(self, image: Image, prompt: Optional[str] = None, **kwargs: Any) -> RequestOutput:
+        """As LLM.read() of one image."""
+        return await self.generate(requests.picture(image, prompt), **kwargs)
 
     async def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True,
                     **kwargs: Any) -> NDArray[np.float32]:

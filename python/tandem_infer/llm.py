@@ -19,7 +19,7 @@ from ._outputs import (RequestOutput, StreamEvent, TargetScore, Transcription, e
                        transcription_of)
 from ._params import BeamSearchParams, Params
 from ._requests import Prompt, Prompts, Request
-from ._sound import Sound
+from ._sound import Image, Sound
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -165,6 +165,23 @@ class LLM:
         times = timestamps and bool(self._engine.facts.get("times"))
         made = (partial(requests.transcription, sound, language, task, times, word_timestamps, kwargs) for sound in items)
         out = self._all(made, len(items), lambda news: transcription_of(news.body), use_tqdm, window=_SOUNDS)
+        return out if several else out[0]
+
+    @overload
+    def read(self, images: List[Image], prompt: Optional[str] = None, *, use_tqdm: Optional[bool] = None,
+             **kwargs: Any) -> List[RequestOutput]: ...
+    @overload
+    def read(self, images: Image, prompt: Optional[str] = None, *, use_tqdm: Optional[bool] = None,
+             **kwargs: Any) -> RequestOutput: ...
+
+    def read(self, images: Union[Image, List[Image]], prompt: Optional[str] = None, *, use_tqdm: Optional[bool] = None,
+             **kwargs: Any) -> Union[RequestOutput, List[RequestOutput]]:
+        """What stands in an image: a file's path, its bytes, a Pillow image or an array [height, width, 3]. A list gives a list.
+        prompt: a text beside it, for models that read both. The text of an answer is `text`; `parsed` is what HuggingFace's
+        processor makes of it (docs/images_input.md). kwargs: parameters of generation."""
+        several = isinstance(images, list)
+        items: List[Any] = list(images) if several else [images]  # type: ignore[arg-type]
+        out = self.generate([requests.picture(image, prompt) for image in items], use_tqdm=use_tqdm, **kwargs)
         return out if several else out[0]
 
     def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True, use_tqdm: Optional[bool] = None,

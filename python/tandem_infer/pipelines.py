@@ -81,7 +81,8 @@ class Pipeline:
         key = _KEYS["translation" if self.task.startswith("translation") else self.task]
         if tokens:
             return [{f"{key}_token_ids": [*output.prompt_token_ids, *one.token_ids]} for one in output.outputs]
-        return [{f"{key}_text": one.text} for one in output.outputs]
+        return [{f"{key}_text": one.text} if one.parsed is None else {f"{key}_text": one.text, "parsed": one.parsed}
+                for one in output.outputs]
 
     def _classify(self, inputs: Any, params: Dict[str, Any]) -> Any:
         """A dictionary for each text; with top_k (None: all) a list of them, the likeliest first."""
@@ -114,8 +115,8 @@ class Pipeline:
 
     def _read(self, inputs: Any, params: Dict[str, Any]) -> List[Any]:
         several = isinstance(inputs, (list, tuple))
-        prompts = [{"multi_modal_data": {"image": image}} for image in (inputs if several else [inputs])]
-        outputs = self.llm.generate(prompts, use_tqdm=False, **params)
+        text = params.pop("text", None)
+        outputs = self.llm.read(list(inputs) if several else [inputs], text, use_tqdm=False, **params)
         answers = [self._dictionaries(output) for output in outputs]
         return answers if several else answers[0]
 

@@ -97,10 +97,9 @@ void DecoderPool::Impl::start_ordered() {
     }
     try {
       ProcessPtr process =
-          DecoderProcess::start(options.program.empty() ? decoder_program() : options.program);
+          DecoderProcess::start(options.program.empty() ? options.find_program() : options.program);
       if (!process->unlocked().empty() && !std::exchange(has_warned, true))
-        spdlog::warn("tandem-decoder, which reads sound and images, is not locked in: {}",
-                     process->unlocked());
+        spdlog::warn("the program that decodes files is not locked in: {}", process->unlocked());
       order.set_value(std::move(process));
     } catch (...) {
       order.set_exception(std::current_exception());
@@ -149,6 +148,12 @@ DecoderPool::~DecoderPool() = default;
 DecoderPool& DecoderPool::of_process() {
   // Never destroyed: threads may decode to the process's end, and decoders end with it.
   static DecoderPool& pool = *new DecoderPool({});
+  return pool;
+}
+
+DecoderPool& DecoderPool::of_documents() {
+  static DecoderPool& pool =
+      *new DecoderPool({.program = {}, .most = 2, .find_program = page_decoder_program});
   return pool;
 }
 

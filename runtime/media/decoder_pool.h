@@ -14,9 +14,10 @@ namespace tandem {
 class DecoderPool {
  public:
   struct Options {
-    std::string program;       // "": decoder_program()
+    std::string program;       // "": find_program()
     size_t most = 4;           // at the same time; who comes then waits
     double idle_seconds = 60;  // one that has had nothing to do for so long ends
+    std::string (*find_program)() = decoder_program;
   };
   explicit DecoderPool(Options options);
   // Nobody has one any more. Ends those that wait.
@@ -24,8 +25,9 @@ class DecoderPool {
   DecoderPool(const DecoderPool&) = delete;
   DecoderPool& operator=(const DecoderPool&) = delete;
 
-  // Of this process; lives to its end.
+  // Of this process; live to its end. of_documents(): of the program that reads PDF files.
   static DecoderPool& of_process();
+  static DecoderPool& of_documents();
 
   // One with nothing to do, or a new one. Throws InputError as DecoderProcess::start() does.
   std::unique_ptr<DecoderProcess> take();

@@ -36,9 +36,9 @@ namespace {
 constexpr double kSecondsToStart = 60;
 constexpr std::array kFolders = {"/usr/libexec/tandem", "/usr/local/libexec/tandem"};
 
-InputError no_decoder(const std::string& why) {
-  return InputError(ErrorKind::kUnavailable,
-                    "the program tandem-decoder, which reads sound and images, " + why);
+InputError no_decoder(const std::string& program, const std::string& why) {
+  const std::string name = printable(fs::path(program).filename().string());
+  return InputError(ErrorKind::kUnavailable, "the program " + name + ", which reads files, " + why);
 }
 
 // Of this process's variables those that a program needs to run; keys and passwords are not its.
@@ -86,7 +86,8 @@ pid_t spawn(const std::string& program, int socket) {
   const int error = posix_spawn(&pid, path.c_str(), &settings.files, &settings.attributes,
                                 arguments.data(), environment.data());
   if (error != 0)
-    throw no_decoder("cannot be started: " + printable(program) + ": " + std::strerror(error));
+    throw no_decoder(program,
+                     "cannot be started: " + printable(program) + ": " + std::strerror(error));
   return pid;
 }
 
@@ -100,24 +101,38 @@ bool may_be_unlocked() {
 
 }  // namespace
 
-std::string decoder_program() {
-  if (const char* const named = std::getenv("TANDEM_DECODER"); named != nullptr && *named != '\0')
+namespace {
+
+std::string find_program(const std::string& name, const char* variable, const char* reads) {
+  if (const char* const named = std::getenv(variable); named != nullptr && *named != '\0')
     return named;
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<fs::path> places = {here, here.parent_path() / "libexec" / "tandem"};
   places.insert(places.end(), kFolders.begin(), kFolders.end());
   for (const fs::path& place : places)
-    if (access((place / "tandem-decoder").c_str(), X_OK) == 0) return place / "tandem-decoder";
-  throw no_decoder("is neither in " + printable(here.string()) +
-                   ", nor in ../libexec/tandem; TANDEM_DECODER may name it");
+    if (access((place / name).c_str(), X_OK) == 0) return place / name;
+  throw InputError(ErrorKind::kUnavailable, "the program " + name + ", which reads " + reads +
+                                                ", is neither in " + printable(here.string()) +
+                                                ", nor in ../libexec/tandem; " + variable +
+                                                " may name it");
+}
+
+}  // namespace
+
+std::string decoder_program() {
+  return find_program("tandem-decoder", "TANDEM_DECODER", "sound and images");
+}
+
+std::string page_decoder_program() {
+  return find_program("tandem-page-decoder", "TANDEM_PAGE_DECODER", "PDF files");
 }
 
 std::unique_ptr<DecoderProcess> DecoderProcess::start(const std::string& program) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw no_decoder(std::string("cannot be started: ") + std::strerror(errno));
-  std::unique_ptr<DecoderProcess> out(new DecoderProcess(0, ends[0]));
+    throw no_decoder(program, std::string("cannot be started: ") + std::strerror(errno));
+  std::unique_ptr<DecoderProcess> out(new DecoderProcess(program, ends[0]));
   try {
     out->pid_ = spawn(program, ends[1]);
   } catch (...) {
@@ -136,19 +151,19 @@ void DecoderProcess::greet() {
   std::string payload;
   double seconds = kSecondsToStart;
   const Got got = receive(header, payload, seconds);
-  if (got == Got::kEnd) throw no_decoder("cannot be used: it " + end());
+  if (got == Got::kEnd) throw no_decoder(program_, "cannot be used: it " + end());
   decoder::Hello hello;
   if (got != Got::kFrame || header.kind != decoder::FrameKind::kHello ||
       payload.size() < sizeof hello)
-    throw no_decoder(got == Got::kLate ? "does not start in time" : "is another program");
+    throw no_decoder(program_, got == Got::kLate ? "does not start in time" : "is another program");
   std::memcpy(&hello, payload.data(), sizeof hello);
-  if (hello.protocol != decoder::kProtocol) throw no_decoder("is of another version");
+  if (hello.protocol != decoder::kProtocol) throw no_decoder(program_, "is of another version");
   if (hello.sandbox == decoder::Sandbox::kOn) return;
   unlocked_ = printable(std::string_view(payload).substr(sizeof hello));
   if (unlocked_.empty()) unlocked_ = "no reason given";
   if (hello.sandbox != decoder::Sandbox::kSanitizer && !may_be_unlocked())
-    throw no_decoder("cannot lock itself in (" + unlocked_ +
-                     "); TANDEM_DECODER_SANDBOX=optional decodes without");
+    throw no_decoder(program_, "cannot lock itself in (" + unlocked_ +
+                                   "); TANDEM_DECODER_SANDBOX=optional decodes without");
 }
 
 void DecoderProcess::allow(double seconds) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "runtime/media/decoder_protocol.h"
 
@@ -39,16 +40,19 @@ class DecoderProcess {
   std::string end();
 
  private:
-  DecoderProcess(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
+  DecoderProcess(std::string program, int socket) : program_(std::move(program)), socket_(socket) {}
   Got receive_bytes(char* to, size_t count, double& seconds);
   void greet();
 
-  pid_t pid_;  // 0: it was reaped
+  std::string program_;
+  pid_t pid_ = 0;  // 0: it was reaped
   int socket_;
   std::string unlocked_;
 };
 
 // TANDEM_DECODER, else beside this program, in ../libexec/tandem, or where packages install it.
 std::string decoder_program();
+// The same of the program that reads documents: TANDEM_PAGE_DECODER.
+std::string page_decoder_program();
 
 }  // namespace tandem

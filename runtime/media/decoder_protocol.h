@@ -10,12 +10,13 @@ namespace tandem::decoder {
 inline constexpr uint32_t kProtocol = 1;
 
 // tandem → decoder: one at a time, with one descriptor, the file, which is open for reading.
-enum class JobKind : uint32_t { kSound = 1, kImage = 2 };
+enum class JobKind : uint32_t { kSound = 1, kImage = 2, kDocument = 3 };
 struct Job {
   uint32_t protocol = kProtocol;
   JobKind kind = JobKind::kSound;
   uint64_t size = 0;  // of the file, bytes
   // Of sound: samples a second that are wanted, and what is taken at most.
+  // Of a document: dots per inch, and the page from 1; page 0: how many there are.
   int32_t rate = 0, channels = 0;
   double seconds = 0;
 };
@@ -23,7 +24,8 @@ static_assert(sizeof(Job) == 32);
 
 // decoder → tandem: frames, a header and so many bytes. First one kHello. A job's frames: kSamples,
 // in order, or one kImage and then kPixels. kWarning may follow. kDone or kError is the last. kDone
-// of a sound has its length in seconds (double), by the file's own samples and rates.
+// of a sound has its length in seconds (double), by the file's own samples and rates; of a
+// document's page 0 the number of pages (double).
 enum class FrameKind : uint32_t { kHello, kSamples, kImage, kPixels, kWarning, kDone, kError };
 struct FrameHeader {
   FrameKind kind = FrameKind::kDone;
@@ -33,6 +35,7 @@ static_assert(sizeof(FrameHeader) == 8);
 
 inline constexpr size_t kMostFrameBytes = size_t{1} << 18;
 inline constexpr size_t kMostWarnings = 16;
+inline constexpr uint64_t kMostDocumentBytes = uint64_t{64} << 20;
 
 enum class Sandbox : uint32_t { kNone, kOn, kSanitizer };
 // Of kHello; behind it, in words, why there is no sandbox.

@@ -33,6 +33,11 @@ DecoderRun::~DecoderRun() {
   if (process_) pool_.give_back(nullptr);
 }
 
+bool DecoderRun::has_length() const {
+  return job_.kind == decoder::JobKind::kSound ||
+         (job_.kind == decoder::JobKind::kDocument && job_.channels == 0);
+}
+
 double DecoderRun::seconds_made() const {
   return job_.rate > 0 ? static_cast<double>(samples_) / job_.rate : 0;
 }
@@ -68,9 +73,9 @@ void DecoderRun::refuse(const std::string& payload) {
 }
 
 void DecoderRun::take_length(const std::string& payload) {
-  if (payload.size() != sizeof seconds_) fail_as_nonsense();
-  std::memcpy(&seconds_, payload.data(), sizeof seconds_);
-  if (!(seconds_ >= 0 && std::isfinite(seconds_))) fail_as_nonsense();
+  if (payload.size() != sizeof length_) fail_as_nonsense();
+  std::memcpy(&length_, payload.data(), sizeof length_);
+  if (!(length_ >= 0 && std::isfinite(length_))) fail_as_nonsense();
 }
 
 FrameKind DecoderRun::next(std::string& payload) {
@@ -94,7 +99,7 @@ FrameKind DecoderRun::next(std::string& payload) {
         return header.kind;
       case FrameKind::kImage:
       case FrameKind::kPixels:
-        if (job_.kind != decoder::JobKind::kImage) fail_as_nonsense();
+        if (job_.kind == decoder::JobKind::kSound) fail_as_nonsense();
         return header.kind;
       case FrameKind::kWarning:
         if (warnings_.size() >= decoder::kMostWarnings) fail_as_nonsense();
@@ -102,7 +107,7 @@ FrameKind DecoderRun::next(std::string& payload) {
         break;
       case FrameKind::kError: refuse(payload);
       case FrameKind::kDone:
-        if (job_.kind == decoder::JobKind::kSound) take_length(payload);
+        if (has_length()) take_length(payload);
         pool_.give_back(std::move(process_));
         return header.kind;
       case FrameKind::kHello: fail_as_nonsense();

@@ -31,12 +31,14 @@ class DecoderRun {
   // What could not be decoded, a few lines; complete at the end. They come from the file's decoder:
   // printable and short.
   const std::vector<std::string>& warnings() const { return warnings_; }
-  // Of a sound that is done: how long it is, by its own samples and rates.
-  double seconds() const { return seconds_; }
+  // Of a sound that is done: how long it is, by its own samples and rates. Of a document: how many
+  // pages it has, where that was asked for.
+  double length() const { return length_; }
 
  private:
   [[noreturn]] void fail(const std::string& why);
   [[noreturn]] void refuse(const std::string& payload);
+  bool has_length() const;
   double seconds_made() const;
   double seconds_to_read() const;
   void allow();
@@ -51,7 +53,7 @@ class DecoderRun {
   double waited_ = 0;                        // seconds
   double allowed_for_ = 0;                   // seconds_made() when processor time was allowed
   std::vector<std::string> warnings_;
-  double seconds_ = 0;
+  double length_ = 0;
 };
 
 }  // namespace tandem

@@ -33,7 +33,8 @@ std::optional<std::string> forgiving_base64(std::string text) {
 // Of "image/png;charset=x;base64", lower case, without white space.
 bool says_image(const std::string& type) {
   const std::string media = type.substr(0, type.find(';'));
-  return media.starts_with("image/") || media.empty() || media == "application/octet-stream";
+  return media.starts_with("image/") || media.empty() || media == "application/pdf" ||
+         media == "application/octet-stream";
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "text/tokenizer.h"
 
 namespace tandem {
+class AnswerReader;  // runtime/request/answer_reader.h
 class VoiceSource;  // runtime/media/sound/voice/voice_source.h
 }
 
@@ -72,6 +73,7 @@ struct AppContext {
   GlossaryStore glossaries = {};
   DocumentStore documents = {};
   std::unique_ptr<SpanExporter> spans = nullptr;  // null: nobody collects them
+  const AnswerReader* answers = nullptr;          // null: answers are texts
 };
 
 struct Route;

@@ -122,21 +122,27 @@ void read_sound(const Job& job, ByteSource& source) {
   send_header(FrameKind::kDone, sink.seconds);
 }
 
-void read_image(ByteSource& source) {
-  const Image image = decode_image(source);
+void send_image(const Image& image) {
   send_header(FrameKind::kImage, ImageSize{image.width, image.height});
   send_data(FrameKind::kPixels,
             {reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()});
   send_frame(FrameKind::kDone, std::string_view());
 }
 
-void run(const Job& job, int file) {
+void read_document(const Job& job, ByteSource& source, const DocumentReader* documents) {
+  if (documents == nullptr) throw unreadable("is a document, which another program reads");
+  if (job.channels == 0) return send_header(FrameKind::kDone, double(documents->count(source)));
+  send_image(documents->page(source, job.channels, job.rate));
+}
+
+void run(const Job& job, int file, const DocumentReader* documents) {
   Descriptor source(file, job.size);
   try {
-    if (job.kind == JobKind::kSound)
-      read_sound(job, source);
-    else
-      read_image(source);
+    switch (job.kind) {
+      case JobKind::kSound: read_sound(job, source); break;
+      case JobKind::kImage: send_image(decode_image(source)); break;
+      case JobKind::kDocument: read_document(job, source, documents); break;
+    }
   } catch (const DecodeError& error) {
     send_header(FrameKind::kError, ErrorHeader{error.kind() == ErrorKind::kResource ? 1u : 0u},
                 error.what());
@@ -145,13 +151,14 @@ void run(const Job& job, int file) {
 
 }  // namespace
 
-int serve() {
+int serve(const DocumentReader* documents) {
   is_decoder("");  // the lists are made
+  if (documents != nullptr) documents->prepare();
   const SandboxState state = enter_sandbox();
   try {
     send_header(FrameKind::kHello, Hello{kProtocol, state.sandbox}, state.why);
     Job job;
-    for (int file = -1; receive(job, file);) run(job, file);
+    for (int file = -1; receive(job, file);) run(job, file, documents);
   } catch (const ParentGone&) {
   } catch (const std::bad_alloc&) {
     // What it has in its hands by now is of any kind: a new one starts with nothing.

@@ -8,6 +8,7 @@
 #include "runtime/media/decoder_run.h"
 
 namespace tandem {
+
 Image decode_image(std::string_view bytes, const std::string& field) {
   if (bytes.empty()) throw invalid_request(field, "is empty");
   if (bytes.size() > kMaxImageBytes)
@@ -20,6 +21,10 @@ Image decode_image(std::string_view bytes, const std::string& field) {
   job.kind = decoder::JobKind::kImage;
   job.size = source.size();
   DecoderRun run(DecoderPool::of_process(), source, job, field);
+  return receive_image(run, field);
+}
+
+Image receive_image(DecoderRun& run, const std::string& field) {
   Image out;
   size_t got = 0;
   std::string payload;

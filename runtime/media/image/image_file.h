@@ -10,9 +10,14 @@
 
 namespace tandem {
 
+class DecoderRun;
+
 // Any bytes, which a decoder of this process's reads (DecoderPool). Throws InputError (`field`):
 // no image that is read, cut, broken, or over the bounds; or there is no decoder.
 Image decode_image(std::string_view bytes, const std::string& field);
+
+// What a decoder of pixels sends. Throws as decode_image().
+Image receive_image(DecoderRun& run, const std::string& field);
 
 // The bytes of a file of at most kMaxImageBytes; "-" is standard input. Throws InputError (`field`)
 // naming it.

@@ -64,7 +64,7 @@ AudioFile AudioFile::of_bytes(std::string_view bytes, const std::string& field, 
   return open(MediaSource::of_bytes(bytes, field), field, rate, limits);
 }
 
-double AudioFile::seconds() const { return state_->run.seconds(); }
+double AudioFile::seconds() const { return state_->run.length(); }
 
 void AudioFile::keep_speech(std::shared_ptr<const VoiceWeights> weights,
                             const VoiceOptions& options) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Choice {
   const std::vector<int32_t>* decoder_prompt_token_ids = nullptr;  // with prompt_logprobs
   std::optional<double> score, cumulative_logprob;
   std::string finish_reason, stop_reason;
+  // Of a model whose answers are more than texts (AnswerReader): what this one says, perhaps null.
+  std::optional<nlohmann::ordered_json> parsed;
 };
 
 struct Usage {
@@ -44,6 +47,8 @@ class AnswerFormat {
   // begin: before the first news, once. choices: all, without text but an echo.
   virtual std::string begin(const std::vector<Choice>& choices, const Usage& usage) = 0;
   virtual std::string event(const Choice& news, const Usage& usage) = 0;
+  // Whether it writes `parsed`; of a stream, as an event without text behind all others.
+  virtual bool shows_parsed() const { return false; }
   // All has ended well, or with an error. Once.
   virtual std::string end(const Usage& usage) = 0;
   virtual std::string failure(const proto::Error& error) = 0;

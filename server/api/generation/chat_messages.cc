@@ -28,20 +28,35 @@ proto::PromptPart image_of(const nlohmann::json& part, const std::string& field)
   return out;
 }
 
+// OpenAI's {"type": "file", "file": {"file_data": a data URL, "filename": …}}.
+proto::PromptPart file_of(const nlohmann::json& part, const std::string& field) {
+  const auto it = part.find("file");
+  const std::string name = field + ".file.file_data";
+  if (it != part.end() && it->is_object() && it->contains("file_id"))
+    throw not_supported(field + ".file.file_id", "no files are kept here; give file_data");
+  if (it == part.end() || !it->is_object() || !it->contains("file_data") ||
+      !(*it)["file_data"].is_string())
+    throw invalid_request(name, "expected a URL");
+  proto::PromptPart out;
+  out.set_image(read_image_url((*it)["file_data"].get_ref<const std::string&>(), name));
+  out.set_field(name);
+  return out;
+}
+
 Content read_content(const nlohmann::json& content, const std::string& field) {
   Content out;
   if (content.is_string()) return {content.get<std::string>(), std::nullopt};
   if (!content.is_array()) throw invalid_request(field, "expected a string or a list of parts");
   for (const nlohmann::json& part : content) {
     const auto type = part.is_object() ? part.value("type", nlohmann::json()) : nlohmann::json();
-    if (type == "image_url") {
+    if (type == "image_url" || type == "file") {
       if (out.image) throw not_supported(field, "more than one image");
-      out.image = image_of(part, field);
+      out.image = type == "file" ? file_of(part, field) : image_of(part, field);
       continue;
     }
     if (type != "text")
-      throw not_supported(
-          field, "parts of type " + type.dump().substr(0, 40) + " (there are text and image_url)");
+      throw not_supported(field, "parts of type " + type.dump().substr(0, 40) +
+                                     " (there are text, image_url and file)");
     const auto it = part.find("text");
     if (it == part.end() || !it->is_string()) throw invalid_request(field, "a part has no text");
     out.text += it->get<std::string>();

@@ -97,6 +97,10 @@ Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
                         ? Json::object()
                         : Json({{"content", choice.text}});
   }
+  if (choice.parsed) {
+    Json& where = request_.endpoint != Endpoint::kChat ? body : body[whole ? "message" : "delta"];
+    where["parsed"] = *choice.parsed;
+  }
   body["logprobs"] = choice.logprobs.empty() ? Json() : logprobs(choice);
   body["finish_reason"] = text_or_null(choice.finish_reason);
   if (!choice.finish_reason.empty()) body["stop_reason"] = text_or_null(choice.stop_reason);

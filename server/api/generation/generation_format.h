@@ -29,6 +29,9 @@ class GenerationFormat final : public AnswerFormat {
   std::string event(const Choice& news, const Usage& usage) override;
   std::string end(const Usage& usage) override;
   std::string failure(const proto::Error& error) override;
+  bool shows_parsed() const override {
+    return request_.endpoint == Endpoint::kCompletions || request_.endpoint == Endpoint::kChat;
+  }
   static std::string frame(const std::string& data) { return "data: " + data + "\n\n"; }
 
  private:

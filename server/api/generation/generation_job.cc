@@ -1,6 +1,8 @@
 #include "server/api/generation/generation_job.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings/code_points.h"
@@ -42,6 +44,10 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
       format_(make_format(app, request_, request_id_of(request_, exchange_->request()))),
       parts_(request_.prompts.size()),
       choices_(request_.prompts.size() * static_cast<size_t>(request_.sequences)) {
+  if (app.answers != nullptr && format_->shows_parsed())
+    for (size_t i = 0; i < parts_.size(); ++i)
+      parts_[i].question = app.answers->question(request_.prompts[i]);
+  if (reads_answers()) answer_ids_.resize(choices_.size());
   names_ = request_.names;
   id_ = request_id_of(request_, exchange_->request());
   for (size_t i = 0; i < choices_.size(); ++i) {
@@ -84,7 +90,7 @@ void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk
     const auto& ids = chunk.inputs().encoder_prompt_token_ids();
     if (request_.return_token_ids) part.prompt_token_ids.assign(ids.begin(), ids.end());
     const auto& decoder_ids = chunk.inputs().prompt_token_ids();
-    if (request_.prompt_logprobs)
+    if (request_.prompt_logprobs || part.question.has_form())
       part.decoder_prompt_token_ids.assign(decoder_ids.begin(), decoder_ids.end());
   }
   int tokens = 0;
@@ -110,8 +116,12 @@ void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk
 
 void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   if (news.index() < 0 || news.index() >= request_.sequences) return;
-  Choice& choice =
-      choices_[part * static_cast<size_t>(request_.sequences) + static_cast<size_t>(news.index())];
+  const size_t index =
+      part * static_cast<size_t>(request_.sequences) + static_cast<size_t>(news.index());
+  Choice& choice = choices_[index];
+  if (!answer_ids_.empty())
+    answer_ids_[index].insert(answer_ids_[index].end(), news.token_ids().begin(),
+                              news.token_ids().end());
   choice.text += news.text();
   choice.news_length += count_code_points(news.text());
   choice.token_ids.insert(choice.token_ids.end(), news.token_ids().begin(), news.token_ids().end());
@@ -185,7 +195,29 @@ void GenerationJob::join_documents() {
   }
 }
 
+bool GenerationJob::reads_answers() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const PromptProgress& part) { return part.question.has_form(); });
+}
+
+GenerationJob::Answers GenerationJob::read_answers() const {
+  Answers out(choices_.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const PromptProgress& part = parts_[i / static_cast<size_t>(request_.sequences)];
+    if (part.question.has_form())
+      out[i] = app_.answers->read(part.question, part.decoder_prompt_token_ids, answer_ids_[i]);
+  }
+  return out;
+}
+
 void GenerationJob::finish() {
+  if (!reads_answers()) return respond({});
+  app_.run_apart([self = std::static_pointer_cast<GenerationJob>(shared_from_this())] {
+    self->exchange_->post([self, answers = self->read_answers()] { self->respond(answers); });
+  });
+}
+
+void GenerationJob::respond(Answers answers) {
   if (!request_.documents.empty())
     join_documents();
   else if (request_.prompt_logprobs)
@@ -194,8 +226,16 @@ void GenerationJob::finish() {
       choices_[i].prompt_logprobs = &part.prompt_logprobs;
       choices_[i].decoder_prompt_token_ids = &part.decoder_prompt_token_ids;
     }
+  for (size_t i = 0; i < answers.size(); ++i) choices_[i].parsed = std::move(answers[i]);
   if (!request_.stream)
     return exchange_->respond({.body = format_->whole(choices_, usage_, warnings_)});
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (!choices_[i].parsed) continue;
+    Choice last;
+    last.index = choices_[i].index;
+    last.parsed = std::move(choices_[i].parsed);
+    write(format_->event(last, usage_));
+  }
   write(format_->end(usage_));
   exchange_->end();
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/request/answer_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation/answer_format.h"
 #include "server/api/generation/generation_request.h"
@@ -36,7 +37,8 @@ class GenerationJob final : public EngineJob {
     double first_token = -1;  // seconds since the arrival; -1: none yet
     std::vector<proto::TokenLogprobs> prompt_logprobs;
     std::vector<int32_t> prompt_token_ids;          // if asked for
-    std::vector<int32_t> decoder_prompt_token_ids;  // the same
+    std::vector<int32_t> decoder_prompt_token_ids;  // the same, or where answers are read
+    AnswerReader::Question question;
   };
 
   void on_chunk(size_t part, const proto::RequestChunk& chunk) override;
@@ -49,13 +51,19 @@ class GenerationJob final : public EngineJob {
   void begin_stream();
   void write(std::string events);
   void join_documents();
+  // What the answers say, by choice; not on the strand.
+  using Answers = std::vector<std::optional<nlohmann::ordered_json>>;
+  bool reads_answers() const;
+  Answers read_answers() const;
+  void respond(Answers answers);
 
   const GenerationRequest request_;
   const std::unique_ptr<AnswerFormat> format_;
   const Clock::time_point begun_ = Clock::now();
   std::vector<PromptProgress> parts_;
   std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent
-  Usage usage_;                  // of all parts
+  std::vector<std::vector<int32_t>> answer_ids_;  // of each choice, where answers are read
+  Usage usage_;                                   // of all parts
   std::vector<std::string> warnings_;
   bool streaming_ = false;
 };

@@ -8,6 +8,7 @@
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/adapter_names.h"
 #include "server/api/generation/chat_messages.h"
+#include "server/api/generation/document_prompts.h"
 #include "server/api/generation/foreign_fields.h"
 #include "server/api/json_body.h"
 #include "server/http/url.h"
@@ -228,6 +229,7 @@ void set_lora(const std::string& lora, proto::GenerationOptions& options) {
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config) {
   GenerationRequest r;
   take_common(body, config, r);
+  take_page_options(body, r);
   auto prompt = take(body, "prompt");
   if (!prompt) throw invalid_request("prompt", "is missing");
   const auto decoder_prompt = take_decoder_prompt(body);
@@ -256,6 +258,7 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   r.endpoint = Endpoint::kChat;
   r.names.add("prompt", "messages");
   take_common(body, config, r);
+  take_page_options(body, r);
   if (take_bool(body, "echo").value_or(false))
     throw not_supported("echo", "a chat's answer is the decoder's text only");
   const auto messages = take(body, "messages");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/media/image/document_pages.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/deepl/glossary_store.h"
@@ -40,6 +41,8 @@ struct GenerationRequest {
   bool logprobs = false, prompt_logprobs = false;
   int32_t priority = 0;
   double timeout = 0;                 // seconds; 0: none
+  std::vector<PageRange> pages;       // of documents; none: all
+  int dpi = kDefaultDpi;              // of their images
   std::string request_id;             // empty: the connection's
   FieldNames names;                   // that the client used
   std::string list_field = "prompt";  // that has the prompts
