@@ -38,6 +38,14 @@ constexpr std::pair<const char*, const char*> kVadFlags[] = {
     {"vad-min-silence-duration-ms", "Shorter silence stays in the speech (2000)"},
     {"vad-speech-pad-ms", "What is kept on both sides of speech (400)"}};
 
+// faster-whisper's, of windows and of words.
+constexpr std::pair<const char*, const char*> kNumberFlags[] = {
+    {"language-detection-segments", "Windows that may decide which language is spoken (1)"},
+    {"language-detection-threshold",
+     "The first window that is that sure of a language decides; else most windows do (0.5)"},
+    {"hallucination-silence-threshold",
+     "With --word-timestamps: skip silence of more seconds where words may be made up"}};
+
 struct TranscribeOptions {
   RequestOptions requests;
   SamplingOptions sampling;
@@ -45,11 +53,11 @@ struct TranscribeOptions {
   std::string language, task, format = "text", folder;
   bool timestamps = false, words = false, highlight = false;
   // Of speech, where they are given.
-  std::optional<std::string> prompt, hotwords;
+  std::optional<std::string> prompt, hotwords, prefix, clips;
   std::string temperatures, strides;  // with commas between
   std::optional<double> compression_ratio, logprob, no_speech, chunk_length;
-  bool condition_on_prev_tokens = false, vad = false, live = false;
-  std::map<std::string, std::optional<double>> vad_parameters;
+  bool condition_on_prev_tokens = false, vad = false, multilingual = false, live = false;
+  std::map<std::string, std::optional<double>> numbers_of;  // by the names of their flags
 
   void add(CLI::App& app);
   // As a request's `params`.
@@ -75,6 +83,7 @@ void TranscribeOptions::add(CLI::App& app) {
                "Underline each word of subtitles while it is said; with --word-timestamps' times");
   app.add_option("--prompt", prompt, "Text that is taken as said before: names, a style");
   app.add_option("--hotwords", hotwords, "Words to expect, before the prompt of every window");
+  app.add_option("--prefix", prefix, "Text that the first window's text begins with");
   app.add_flag("--condition-on-prev-tokens", condition_on_prev_tokens,
                "Begin each window's prompt with what was said before it");
   app.add_option("--temperature-fallback", temperatures,
@@ -91,7 +100,14 @@ void TranscribeOptions::add(CLI::App& app) {
                "Cut out what is no speech first, by Silero's network: pip install silero-vad, or "
                "--vad-model");
   for (const auto& [flag, what] : kVadFlags)
-    app.add_option("--" + std::string(flag), vad_parameters[flag], what);
+    app.add_option("--" + std::string(flag), numbers_of[flag], what);
+  app.add_option("--clip-timestamps", clips,
+                 "Transcribe these parts only, as in 0,10.5,60: seconds of begin, end, begin, and "
+                 "so on; without the last end to the end of the sound")
+      ->type_name("SECONDS");
+  app.add_flag("--multilingual", multilingual, "Find out the language of every window");
+  for (const auto& [flag, what] : kNumberFlags)
+    app.add_option("--" + std::string(flag), numbers_of[flag], what);
   app.add_option(
       "--chunk-length-s", chunk_length,
       "Cut the sound into windows of that many seconds that share their ends, and decode "
@@ -117,13 +133,16 @@ json TranscribeOptions::params() const {
   if (words || highlight) out["return_token_timestamps"] = true;
   if (prompt) out["prompt"] = *prompt;
   if (hotwords) out["hotwords"] = *hotwords;
+  if (prefix) out["prefix"] = *prefix;
+  if (clips) out["clip_timestamps"] = *clips;
+  if (multilingual) out["multilingual"] = true;
   if (condition_on_prev_tokens) out["condition_on_prev_tokens"] = true;
   if (!temperatures.empty()) out["temperature"] = numbers(temperatures);
   if (compression_ratio) out["compression_ratio_threshold"] = *compression_ratio;
   if (logprob) out["logprob_threshold"] = *logprob;
   if (no_speech) out["no_speech_threshold"] = *no_speech;
   if (vad) out["vad_filter"] = true;
-  for (const auto& [flag, value] : vad_parameters) {
+  for (const auto& [flag, value] : numbers_of) {
     if (!value) continue;
     std::string name = flag;
     std::replace(name.begin(), name.end(), '-', '_');
@@ -141,6 +160,9 @@ LiveCommand TranscribeOptions::live_command() const {
       {"--highlight-words", highlight},
       {"--output-dir", !folder.empty()},
       {"--hotwords", hotwords.has_value()},
+      {"--prefix", prefix.has_value()},
+      {"--clip-timestamps", clips.has_value()},
+      {"--multilingual", multilingual},
       {"--temperature-fallback", !temperatures.empty()},
       {"--chunk-length-s", chunk_length.has_value()},
       {"--task", !task.empty() && task != "transcribe"},
@@ -156,7 +178,7 @@ LiveCommand TranscribeOptions::live_command() const {
   out.settings.language = language;
   out.settings.prompt = prompt.value_or("");
   TurnOptions& turns = *out.settings.turns;
-  for (const auto& [flag, value] : vad_parameters) {
+  for (const auto& [flag, value] : numbers_of) {
     if (!value) continue;
     if (flag == "vad-threshold")
       turns.threshold = *value;
@@ -177,6 +199,16 @@ std::string minutes(double seconds) {
   return text;
 }
 
+// Seconds of sound in a second; nothing while none are done.
+std::string rate_of(double done, double seconds) {
+  if (!(done > 0 && seconds > 0)) return "";
+  char text[40];
+  const double rate = done / seconds;
+  std::snprintf(text, sizeof(text), rate < 10 ? " (%.1f x real time)" : " (%.0f x real time)",
+                rate);
+  return text;
+}
+
 // Sends the files, and writes what comes back: to a folder as it comes, else in their order.
 class Transcriber {
  public:
@@ -192,7 +224,7 @@ class Transcriber {
       for (const CommandRequests::Finished& finished : requests_.poll()) take(finished);
       const auto [done, total] = requests_.audio_seconds();
       bar.update(static_cast<uint64_t>(done * 1000), static_cast<uint64_t>(total * 1000),
-                 minutes(done) + " of " + minutes(total) + ", " +
+                 minutes(done) + " of " + minutes(total) + rate_of(done, bar.seconds()) + ", " +
                      std::to_string(options_.files.size() - open_) + " of " +
                      std::to_string(options_.files.size()) + " files");
     }

@@ -132,8 +132,6 @@ constexpr ForeignFlag kForeign[] = {
      "there are text, srt, vtt, tsv, json and verbose_json"},
     {"--lang --spoken-language -l", "--language", ""},
     {"--detect-language -dl", "--language", "without it the model finds the language out"},
-    {"--language-detection-threshold --language-detection-segments --multilingual", "",
-     "the model finds the language out by the beginning, where --language is not given"},
     {"--translate -tr", "--task", "as in --task translate"},
     {"--initial-prompt --prompt-text", "--prompt", ""},
     {"--carry-initial-prompt --prompt-reset-on-temperature --max-context -mc",
@@ -161,8 +159,9 @@ constexpr ForeignFlag kForeign[] = {
     {"--entropy-thold -et", "--compression-ratio-threshold", ""},
     {"--chunk-length --chunk-size", "--chunk-length-s", ""},
     {"--stride-length", "--stride-length-s", ""},
-    {"--hallucination-silence-threshold --clip-timestamps --offset-t --offset-n --duration "
-     "--audio-ctx --max-initial-timestamp --suppress-nst --suppress-blank -ot -on -d -ac -sns",
+    {"--offset-t --duration -ot -d", "--clip-timestamps", "in seconds, as in 10,70"},
+    {"--offset-n "
+     "--audio-ctx --max-initial-timestamp --suppress-nst --suppress-blank -on -ac -sns",
      "", kNotBuilt},
     {"--print-progress --print-colors --print-special --no-prints -pp -pc -ps", "",
      "progress is shown on a terminal"},

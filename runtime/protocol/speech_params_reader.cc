@@ -17,6 +17,7 @@ using Field = google::protobuf::FieldDescriptor;
 
 constexpr double kMaxTemperature = 1e6, kMaxSeconds = 3600;
 constexpr size_t kMaxNameBytes = 256;
+constexpr double kMaxClipSeconds = 1e6;
 // What is not decided is kept in memory.
 constexpr int kMaxSpeechMs = 60000, kMaxSpeechSeconds = 600;
 
@@ -35,14 +36,31 @@ void read_numbers(const json& value, const std::string& name, const Field* field
   for (const json& number : value) add(number);
 }
 
+void read_ids(const json& value, const std::string& name, proto::TokenIds& out) {
+  for (const int32_t id : read_token_ids(value, name, std::numeric_limits<int32_t>::max()))
+    out.add_ids(id);
+}
+
+// "0,10.5" as a list; what is none stays a text, which nobody takes for numbers.
+json listed(const std::string& text) {
+  const bool is_flat = text.find_first_not_of("0123456789.,+-eE ") == std::string::npos;
+  json list = is_flat ? json::parse("[" + text + "]", nullptr, /*allow_exceptions=*/false)
+                      : json(json::value_t::discarded);
+  return list.is_discarded() ? json(text) : list;
+}
+
 void read_value(const json& value, const std::string& name, const Field* field, Params& out) {
   const auto* reflection = Params::GetReflection();
   if (name == "return_timestamps" && value == "word") {  // (the pipeline's)
     out.set_return_timestamps(true);
     if (!out.has_return_token_timestamps()) out.set_return_token_timestamps(true);
   } else if (field->name() == "prompt_ids") {
-    for (const int32_t id : read_token_ids(value, name, std::numeric_limits<int32_t>::max()))
-      out.mutable_prompt_ids()->add_ids(id);
+    read_ids(value, name, *out.mutable_prompt_ids());
+  } else if (field->name() == "prefix_ids" || (field->name() == "prefix" && value.is_array())) {
+    read_ids(value, name, *out.mutable_prefix_ids());
+  } else if (field->name() == "clip_timestamps" && value.is_string()) {
+    if (const json list = listed(read_string(value, name)); !list.empty())
+      read_numbers(list, name, field, out);
   } else if (field->is_repeated()) {
     read_numbers(value, name, field, out);
   } else if (field->cpp_type() == Field::CPPTYPE_BOOL) {
@@ -75,10 +93,44 @@ void read_initial_prompt(const json& value, Params& out) {
   read_value(value, name, field_of(value.is_string() ? "prompt" : "prompt_ids"), out);
 }
 
+void check_numbers(const google::protobuf::RepeatedField<double>& list, const char* name, int most,
+                   double highest) {
+  if (list.size() > most)
+    throw invalid_request(name, "has more than " + std::to_string(most) + " numbers");
+  for (const double x : list)
+    if (!(x >= 0 && x <= highest))
+      throw invalid_request(
+          name, "must be between 0 and " + describe(json(highest)) + ", not " + describe(json(x)));
+}
+
 void check_between(bool given, double value, const char* name, int least, int most) {
   if (given && !(value >= least && value <= most))
     throw invalid_request(name, "must be between " + describe(json(least)) + " and " +
                                     describe(json(most)) + ", not " + describe(json(value)));
+}
+
+// Clips come one after the other, so that no second is heard again and again.
+void check_clips(const Params& p) {
+  constexpr const char* kName = "clip_timestamps";
+  check_numbers(p.clip_timestamps(), kName, kMaxClipTimestamps, kMaxClipSeconds);
+  const auto& times = p.clip_timestamps();
+  for (int i = 1; i < times.size(); ++i)
+    if (times[i] < times[i - 1])
+      throw invalid_request(kName, "must not decrease: " + describe(json(times[i])) +
+                                       " stands behind " + describe(json(times[i - 1])));
+}
+
+void check_windows(const Params& p) {
+  const double segments = p.language_detection_segments();
+  check_between(p.has_language_detection_segments(), segments, "language_detection_segments", 1,
+                kMaxDetectionSegments);
+  if (segments != std::floor(segments))
+    throw invalid_request("language_detection_segments",
+                          "must be a whole number, not " + describe(json(segments)));
+  check_between(p.has_language_detection_threshold(), p.language_detection_threshold(),
+                "language_detection_threshold", 0, 1);
+  check_between(p.has_hallucination_silence_threshold(), p.hallucination_silence_threshold(),
+                "hallucination_silence_threshold", 0, static_cast<int>(kMaxSeconds));
 }
 
 void check_vad(const Params& p) {
@@ -94,16 +146,6 @@ void check_vad(const Params& p) {
                 kMaxSpeechMs);
 }
 
-void check_numbers(const google::protobuf::RepeatedField<double>& list, const char* name, int most,
-                   double highest) {
-  if (list.size() > most)
-    throw invalid_request(name, "has more than " + std::to_string(most) + " numbers");
-  for (const double x : list)
-    if (!(x >= 0 && x <= highest))
-      throw invalid_request(
-          name, "must be between 0 and " + describe(json(highest)) + ", not " + describe(json(x)));
-}
-
 void check_finite(bool given, double value, const char* name) {
   if (given && !std::isfinite(value)) throw invalid_request(name, "must be finite");
 }
@@ -111,6 +153,11 @@ void check_finite(bool given, double value, const char* name) {
 void check_size(const std::string& text, const char* name, size_t most) {
   if (text.size() > most)
     throw invalid_request(name, "is longer than " + std::to_string(most) + " bytes");
+}
+
+void check_ids(const proto::TokenIds& ids, const char* name) {
+  if (ids.ids_size() > kMaxSpeechPromptIds)
+    throw invalid_request(name, "has more than " + std::to_string(kMaxSpeechPromptIds) + " ids");
 }
 
 }  // namespace
@@ -147,11 +194,13 @@ void check_speech_params(const Params& p) {
   check_size(p.task(), "task", kMaxNameBytes);
   check_size(p.prompt(), "prompt", kMaxSpeechPromptBytes);
   check_size(p.hotwords(), "hotwords", kMaxSpeechPromptBytes);
-  if (p.prompt_ids().ids_size() > kMaxSpeechPromptIds)
-    throw invalid_request("prompt_ids",
-                          "has more than " + std::to_string(kMaxSpeechPromptIds) + " ids");
+  check_size(p.prefix(), "prefix", kMaxSpeechPromptBytes);
+  check_ids(p.prompt_ids(), "prompt_ids");
+  check_ids(p.prefix_ids(), "prefix_ids");
   if (p.has_prompt() && p.has_prompt_ids())
     throw invalid_request("prompt", "and prompt_ids: give one of them");
+  if (p.has_prefix() && p.has_prefix_ids())
+    throw invalid_request("prefix", "and prefix_ids: give one of them");
   if (p.has_prompt_condition_type() && p.prompt_condition_type() != "first-segment" &&
       p.prompt_condition_type() != "all-segments")
     throw invalid_request("prompt_condition_type",
@@ -163,6 +212,8 @@ void check_speech_params(const Params& p) {
   check_finite(p.has_logprob_threshold(), p.logprob_threshold(), "logprob_threshold");
   check_finite(p.has_no_speech_threshold(), p.no_speech_threshold(), "no_speech_threshold");
   check_vad(p);
+  check_clips(p);
+  check_windows(p);
   check_numbers(p.stride_length_s(), "stride_length_s", 2, kMaxSeconds);
   if (p.has_chunk_length_s() && !(p.chunk_length_s() >= 0 && p.chunk_length_s() <= kMaxSeconds))
     throw invalid_request("chunk_length_s",

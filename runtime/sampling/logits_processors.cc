@@ -58,7 +58,7 @@ class DenseRow {
   }
   void constrain(const SamplerSequence& seq) { mask_by_constraint(seq, row_); }
   void mask_times(const SamplerSequence& seq) {
-    mask_by_timestamps(seq.params->timestamps(), seq.output_ids, row_);
+    mask_by_timestamps(seq.params->timestamps(), seq.prompt_ids, seq.output_ids, row_);
   }
   void replace_invalid() {
     constexpr float kMax = std::numeric_limits<float>::max();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace tandem {
 namespace {
@@ -19,10 +20,19 @@ bool times_are_likelier(std::span<const float> texts, std::span<const float> tim
   return double{best} + std::log(sum) > double{text};
 }
 
-}  // namespace
+// What of the prompt is the beginning of the output.
+std::span<const int32_t> begun(const proto::TimestampRules& rules,
+                               std::span<const int32_t> prompt) {
+  size_t begin = prompt.size();
+  while (begin > 0 && (prompt[begin - 1] < rules.end() || prompt[begin - 1] >= rules.first()))
+    --begin;
+  const std::span<const int32_t> out = prompt.subspan(begin);
+  return begin > 0 && !out.empty() && out.front() == rules.first() ? out
+                                                                   : std::span<const int32_t>();
+}
 
-void mask_by_timestamps(const proto::TimestampRules& rules, std::span<const int32_t> output,
-                        std::span<float> row) {
+void mask_behind(const proto::TimestampRules& rules, std::span<const int32_t> output,
+                 std::span<float> row) {
   const auto size = static_cast<int32_t>(row.size());
   const auto mask = [&](int32_t begin, int32_t end) {
     begin = std::clamp(begin, 0, size);
@@ -49,6 +59,17 @@ void mask_by_timestamps(const proto::TimestampRules& rules, std::span<const int3
   if (times_are_likelier(all.first(static_cast<size_t>(first)),
                          all.subspan(static_cast<size_t>(first))))
     mask(0, first);
+}
+
+}  // namespace
+
+void mask_by_timestamps(const proto::TimestampRules& rules, std::span<const int32_t> prompt,
+                        std::span<const int32_t> output, std::span<float> row) {
+  const std::span<const int32_t> before = begun(rules, prompt);
+  if (before.empty()) return mask_behind(rules, output, row);
+  std::vector<int32_t> all(before.begin(), before.end());
+  all.insert(all.end(), output.begin(), output.end());
+  mask_behind(rules, all, row);
 }
 
 }  // namespace tandem

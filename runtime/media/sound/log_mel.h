@@ -26,6 +26,7 @@ struct LogMelOptions {
   static LogMelOptions load(const std::filesystem::path& directory);
   int64_t chunk_samples() const { return int64_t{chunk_length} * sampling_rate; }
   int64_t chunk_frames() const { return chunk_samples() / hop_length; }
+  double frames_per_second() const { return static_cast<double>(sampling_rate) / hop_length; }
   double seconds_of(int64_t frames) const {
     return static_cast<double>(frames) * hop_length / sampling_rate;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/media/sound/windows/clip_times.h"
 
 namespace tandem {
 namespace {
@@ -109,14 +110,16 @@ SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const s
   if (settings.clip && params.chunk_length_s() > 0)
     throw not_supported("chunk_length_s", "the model hears a clip as a whole");
   const ChunkLengths lengths = ChunkLengths::of(params, mel);
-  if (params.vad_filter()) find_speech(file, settings, params);
+  // (Who names the parts has found the speech.)
+  const bool filters = params.vad_filter() && !names_clips(params);
+  if (filters) find_speech(file, settings, params);
   SpeechInput out;
   // (Without keep_speech() a file without samples is an error.)
   const bool silent = !file.has_samples();
   if (!silent && lengths.chunk == 0) {
     LogMel all = settings.frames_of(file, field);
     // (All that is made for the model has other samples: of its rate, and whole frames.)
-    const double length = params.vad_filter() ? all.seconds : file.seconds();
+    const double length = filters ? all.seconds : file.seconds();
     out.pieces.push_back({std::move(all), length});
   } else if (!silent) {
     Chunker chunker(mel, lengths);

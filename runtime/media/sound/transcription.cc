@@ -42,6 +42,17 @@ bool with_times(const SpeechSettings& settings, const TranscriptionParams& param
   return times;
 }
 
+// In frames: of the sound, or of its clips.
+int64_t longest_clip(const LogMel& mel, const SpeechSettings& settings,
+                     const TranscriptionParams& params) {
+  if (params.clips.empty()) return mel.frames;
+  int64_t out = 0;
+  const int64_t frames = frames_of_sound(mel, settings);
+  for (const SoundClip& clip : clips_of(params.clips, frames, settings.mel.frames_per_second()))
+    out = std::max(out, clip.end - clip.begin);
+  return out;
+}
+
 // How a window was decoded, without what was said and when.
 proto::SpeechSegment facts_of(const proto::SpeechSegment& segment) {
   proto::SpeechSegment out = segment;
@@ -75,16 +86,19 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
   if (settings->clip) check_clip(task->params);
   const bool chunked = task->params.chunked;
   const bool is_long =
-      !chunked && !waiting_.empty() && waiting_[0].mel.frames > settings->window_frames;
+      !chunked && !waiting_.empty() &&
+      longest_clip(waiting_[0].mel, *settings, task->params) > settings->window_frames;
   task->timestamps = with_times(*settings, task->params, is_long, params);
   task->settings = std::move(settings);
   task->options = std::move(options);
+  task->tokenizer = &tokenizer_;
   task_ = std::move(task);
   if (chunked)
     merger_ = std::make_unique<ChunkMerger>(*task_->settings, tokenizer_, task_->timestamps,
                                             clock_.empty() ? seconds_ : clock_.seconds());
   pieces_.resize(waiting_.size());
   if (!waiting_.empty()) begin_piece();
+  if (!pieces_.empty() && pieces_[0]->done()) collect();  // no clip is in the sound
 }
 
 void Transcription::begin_piece() {
@@ -160,7 +174,7 @@ void Transcription::collect_segments(const WindowSequence& piece) {
     const auto size = static_cast<size_t>(segment.token_ids_size());
     if (task_->params.words)
       add_words(std::span(piece.spoken()).subspan(num_spoken_, size), tokenizer_,
-                language_code_of_token(piece.language()), task_->settings->first_timestamp(),
+                language_code_of_token(piece.language_of(i)), task_->settings->first_timestamp(),
                 segment);
     num_spoken_ += size;
   }

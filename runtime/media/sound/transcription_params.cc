@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/strings/printable.h"
+#include "runtime/media/sound/windows/clip_times.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "text/language_names.h"
 #include "text/unicode/python_space.h"
@@ -74,11 +75,74 @@ void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, c
                         "token for silence");
 }
 
+// " text", as ids. Throws InputError naming `field` for tokens in it that are no text.
+Ids speech_text_ids(const std::string& text, const Tokenizer& tokenizer, const char* field) {
+  check_utf8(text, field);
+  std::string spaced = " ";
+  spaced += stripped(text);
+  Ids ids = tokenizer.encode(spaced, /*add_special=*/false);
+  const std::optional<int32_t> end = tokenizer.token_to_id("<|endoftext|>");
+  for (const int32_t id : ids)
+    if (tokenizer.is_special(id) || (end && id >= *end))
+      throw invalid_request(
+          field, "must be text only, without the token " + printable(tokenizer.token_bytes(id)));
+  return ids;
+}
+
 // faster-whisper's: of a long list the beginning stays.
 Ids hotword_ids(const std::string& words, const Tokenizer& tokenizer, size_t most) {
   Ids out = speech_prompt_ids(words, tokenizer, std::numeric_limits<size_t>::max(), "hotwords");
   if (out.size() > most + 1) out.resize(most + 1);
   return out;
+}
+
+// faster-whisper's: of a long one the beginning stays.
+Ids prefix_ids(const proto::SpeechParams& asked, const SpeechSettings& s,
+               const Tokenizer& tokenizer, size_t most) {
+  Ids out;
+  if (!stripped(asked.prefix()).empty()) {
+    out = speech_text_ids(asked.prefix(), tokenizer, "prefix");
+  } else {
+    for (const int32_t id : asked.prefix_ids().ids()) {
+      if (id < 0 || id >= s.first_timestamp() || id >= s.vocab_size || tokenizer.is_special(id))
+        throw invalid_request("prefix_ids", "must be ids of text, not " + std::to_string(id));
+      out.push_back(id);
+    }
+  }
+  if (out.size() > most) out.resize(most);
+  if (!out.empty() && (s.clip || !s.prompt_tokens.empty()))
+    throw not_supported(asked.has_prefix() ? "prefix" : "prefix_ids",
+                        "the model's prompt takes no text");
+  return out;
+}
+
+// What faster-whisper has beyond HuggingFace.
+void set_windows(const proto::SpeechParams& asked, const SpeechSettings& s,
+                 TranscriptionParams& out) {
+  if (names_clips(asked)) {
+    if (s.clip) throw not_supported("clip_timestamps", "the model hears a clip as a whole");
+    if (out.chunked)
+      throw invalid_request("clip_timestamps", "and chunk_length_s: give one of them");
+    out.clips.assign(asked.clip_timestamps().begin(), asked.clip_timestamps().end());
+  }
+  if (asked.has_hallucination_silence_threshold()) {
+    const char* const name = "hallucination_silence_threshold";
+    if (!out.words)
+      throw invalid_request(name, "needs return_token_timestamps: it looks at times of words");
+    if (out.chunked) throw invalid_request(name, "and chunk_length_s: give one of them");
+    out.hallucination_silence = asked.hallucination_silence_threshold();
+  }
+  const bool finds = asked.multilingual() || asked.has_language_detection_segments() ||
+                     asked.has_language_detection_threshold();
+  if (finds && s.multilingual != false && s.languages.empty())
+    throw not_supported(asked.multilingual() ? "multilingual" : "language_detection_segments",
+                        "the model finds no languages");
+  // (A model of one language knows it; faster-whisper's says so in its log, and goes on.)
+  out.multilingual = asked.multilingual() && s.multilingual != false;
+  if (asked.has_language_detection_segments())
+    out.detection_windows = static_cast<int>(asked.language_detection_segments());
+  if (asked.has_language_detection_threshold())
+    out.detection_threshold = asked.language_detection_threshold();
 }
 
 std::string language_token(const std::string& name) {
@@ -117,15 +181,7 @@ Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_
                       const char* field) {
   const std::optional<int32_t> start = tokenizer.token_to_id("<|startofprev|>");
   if (!start) throw not_supported(field, "the model's tokenizer has no <|startofprev|>");
-  check_utf8(text, field);
-  std::string spaced = " ";
-  spaced += stripped(text);
-  Ids ids = tokenizer.encode(spaced, /*add_special=*/false);
-  const std::optional<int32_t> end = tokenizer.token_to_id("<|endoftext|>");
-  for (const int32_t id : ids)
-    if (tokenizer.is_special(id) || (end && id >= *end))
-      throw invalid_request(
-          field, "must be text only, without the token " + printable(tokenizer.token_bytes(id)));
+  Ids ids = speech_text_ids(text, tokenizer, field);
   if (ids.size() > most) ids.erase(ids.begin(), ids.end() - static_cast<long>(most));
   ids.insert(ids.begin(), *start);
   return ids;
@@ -161,7 +217,9 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
   if (!asked.prompt().empty()) out.prompt_ids = speech_prompt_ids(asked.prompt(), tokenizer, most);
   if (!stripped(asked.hotwords()).empty())
     out.hotwords = hotword_ids(asked.hotwords(), tokenizer, most);
+  out.prefix = prefix_ids(asked, settings, tokenizer, most);
   out.chunked = asked.chunk_length_s() > 0;
+  set_windows(asked, settings, out);
   out.no_speech_prob = asked.no_speech_prob() && settings.no_timestamps.value_or(0) > 0;
   set_thresholds(asked, settings, choice, out);
   return out;

@@ -19,6 +19,7 @@ struct TranscriptionParams {
   std::vector<int32_t> prompt_ids;  // before the decoder's prompt; none: nothing is
   // Behind <|startofprev|>, before those in every window; that token is the first.
   std::vector<int32_t> hotwords;
+  std::vector<int32_t> prefix;  // what the first window's text begins with, without a time
   // The whole prompt of a model whose prompt says languages and what else is wanted, and the token
   // of what is spoken; else empty.
   std::vector<int32_t> whole_prompt;
@@ -29,6 +30,12 @@ struct TranscriptionParams {
   // Tried one after the other; 0 is greedy decoding, or beams.
   std::vector<double> temperatures = {0};
   std::optional<double> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
+  // faster-whisper's. clips: seconds, as of clips_of(); none: the whole sound.
+  std::vector<double> clips;
+  std::optional<double> hallucination_silence;  // seconds
+  bool multilingual = false;                    // each window's language is found
+  int detection_windows = 1;                    // that may say the language
+  double detection_threshold = 0.5;             // of the first that does; else most of them do
   bool chunked = false;  // windows of one length, all at once (runtime/media/sound/speech_input.h)
 
   // Throws InputError naming the parameter: one that cannot be, that the model does not know, or

@@ -26,12 +26,17 @@ constexpr std::string_view kTexts[] = {"model",           "language",   "prompt"
                                        "include",         "request_id", "timestamp_granularities",
                                        "cache_salt",      "stop",       "bad_words"};
 
+// Of these a list of ids is one, and all else a text: faster-whisper's clients send both.
+constexpr std::string_view kTextsOrIds[] = {"prefix", "initial_prompt"};
+
 bool is_text(std::string_view name) {
   return std::find(std::begin(kTexts), std::end(kTexts), name) != std::end(kTexts);
 }
 
 json value_of(const std::string& name, std::string_view text) {
-  if (is_text(name)) return std::string(text);
+  const bool may_be_ids =
+      std::find(std::begin(kTextsOrIds), std::end(kTextsOrIds), name) != std::end(kTextsOrIds);
+  if (is_text(name) || (may_be_ids && !text.starts_with('['))) return std::string(text);
   if (text == "True") return true;
   if (text == "False") return false;
   if (text == "None") return nullptr;

@@ -145,8 +145,8 @@ void translate_names(json& fields, FieldNames& names) {
   } else if (n != 1) {
     throw not_supported("n", "a transcription is one sequence");
   }
-  for (const char* name :
-       {"language", "prompt", "hotwords"})  // some clients send all that they have
+  for (const char* name : {"language", "prompt", "hotwords", "prefix", "initial_prompt",
+                           "clip_timestamps"})  // some clients send all that they have
     if (fields.contains(name) && fields[name] == "") fields.erase(name);
 }
 

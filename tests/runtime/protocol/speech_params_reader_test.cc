@@ -46,6 +46,16 @@ TEST(SpeechParams, NamesOfFasterWhisper) {
   EXPECT_EQ(p.vad_speech_pad_ms(), 30);
   EXPECT_FALSE(p.has_vad_min_silence_duration_ms());
   EXPECT_EQ(read_speech_params({{"initial_prompt", "Names"}}).prompt(), "Names");
+  EXPECT_EQ(read_speech_params({{"prefix", "Well"}}).prefix(), "Well");
+  EXPECT_EQ(read_speech_params({{"prefix", {5, 6}}}).prefix_ids().ids_size(), 2);
+  const auto clips = [](const json& value) {
+    const auto p = read_speech_params({{"clip_timestamps", value}});
+    return std::vector<double>(p.clip_timestamps().begin(), p.clip_timestamps().end());
+  };
+  EXPECT_EQ(clips("0, 10.5,20"), (std::vector<double>{0, 10.5, 20}));
+  EXPECT_EQ(clips({0, 10.5, 20}), (std::vector<double>{0, 10.5, 20}));
+  EXPECT_EQ(clips(7), (std::vector<double>{7}));
+  EXPECT_TRUE(clips("").empty());
   EXPECT_EQ(read_speech_params({{"initial_prompt", {5, 6}}}).prompt_ids().ids_size(), 2);
 }
 
@@ -81,6 +91,23 @@ TEST(SpeechParams, WhatIsRefused) {
       {"vad_parameters", {{"filter", 1}}},
       {"vad_max_speech_duration_s", 0},
       {"initial_prompt", 5},
+      {"prefix", 5},
+      {"prefix", std::string(kMaxSpeechPromptBytes + 1, 'a')},
+      {"prefix_ids", {-1}},
+      {"clip_timestamps", "1,two"},
+      {"clip_timestamps", "1,,2"},
+      {"clip_timestamps", "[1]"},
+      {"clip_timestamps", {2, 1}},
+      {"clip_timestamps", {-1}},
+      {"clip_timestamps", {1e7}},
+      {"clip_timestamps", std::vector<double>(kMaxClipTimestamps + 1, 0.0)},
+      {"hallucination_silence_threshold", -1},
+      {"hallucination_silence_threshold", "2"},
+      {"multilingual", 1},
+      {"language_detection_segments", 0},
+      {"language_detection_segments", 1.5},
+      {"language_detection_segments", kMaxDetectionSegments + 1},
+      {"language_detection_threshold", 1.1},
       {"vad_if_possible", true},
       {"unknown", 1},
   };
@@ -107,6 +134,19 @@ TEST(SpeechParams, MessagesHaveTheSameBounds) {
   EXPECT_THROW(check_speech_params(p), InputError);
   p.Clear();
   for (int i = 0; i <= kMaxSpeechPromptIds; ++i) p.mutable_prompt_ids()->add_ids(1);
+  EXPECT_THROW(check_speech_params(p), InputError);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  p.Clear();
+  p.add_clip_timestamps(nan);
+  EXPECT_THROW(check_speech_params(p), InputError);
+  p.Clear();
+  p.set_language_detection_segments(nan);
+  EXPECT_THROW(check_speech_params(p), InputError);
+  p.Clear();
+  p.set_hallucination_silence_threshold(nan);
+  EXPECT_THROW(check_speech_params(p), InputError);
+  p.Clear();
+  for (int i = 0; i <= kMaxSpeechPromptIds; ++i) p.mutable_prefix_ids()->add_ids(1);
   EXPECT_THROW(check_speech_params(p), InputError);
 }
 

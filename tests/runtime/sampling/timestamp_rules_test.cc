@@ -29,10 +29,10 @@ proto::TimestampRules rules(int max_initial = -1) {
 }
 
 // Which ids are left of a row without preferences that keeps texts where they are allowed.
-Ids left(const Ids& output, int max_initial = -1) {
+Ids left(const Ids& output, int max_initial = -1, const Ids& prompt = {}) {
   Row row(kSize, 0.0F);
   std::fill(row.begin(), row.begin() + kFirst, 9.0F);
-  mask_by_timestamps(rules(max_initial), output, row);
+  mask_by_timestamps(rules(max_initial), prompt, output, row);
   Ids out;
   for (int i = 0; i < kSize; ++i)
     if (row[static_cast<size_t>(i)] != -kInf) out.push_back(i);
@@ -44,6 +44,17 @@ Ids range(int begin, int end, int without = -1) {
   for (int i = begin; i < end; ++i)
     if (i != without) out.push_back(i);
   return out;
+}
+
+// faster-whisper's prefix; all other prompts say nothing of times, as HuggingFace's.
+TEST(TimestampRules, APromptMayHaveBegunTheText) {
+  constexpr int kSpecial = kEnd + 1;
+  EXPECT_EQ(left({}, -1, {kSpecial, kFirst, 1, 2}), left({kFirst, 1, 2}));
+  EXPECT_EQ(left({3, kFirst + 4}, -1, {kSpecial, kFirst, 1, 2}),
+            left({kFirst, 1, 2, 3, kFirst + 4}));
+  for (const Ids& prompt : {Ids{kSpecial}, Ids{kFirst, 1}, Ids{kSpecial, 1, 2},
+                            Ids{kSpecial, kFirst + 1, 1}, Ids{kFirst, 1, kSpecial}})
+    EXPECT_EQ(left({}, 3, prompt), left({}, 3));
 }
 
 TEST(TimestampRules, ByHand) {
@@ -64,10 +75,10 @@ TEST(TimestampRules, TimesThatAreLikelierTogetherWin) {
   row[1] = 1.0F;
   for (int i = kFirst + 3; i < kFirst + 7; ++i) row[static_cast<size_t>(i)] = 0.0F;  // log 4 > 1
   Row fewer = row;
-  mask_by_timestamps(rules(), Ids{kFirst + 1, 1}, row);
+  mask_by_timestamps(rules(), {}, Ids{kFirst + 1, 1}, row);
   EXPECT_EQ(row[1], -kInf);
   fewer[kFirst + 6] = fewer[kFirst + 5] = -kInf;  // log 2 < 1
-  mask_by_timestamps(rules(), Ids{kFirst + 1, 1}, fewer);
+  mask_by_timestamps(rules(), {}, Ids{kFirst + 1, 1}, fewer);
   EXPECT_EQ(fewer[1], 1.0F);
 }
 
@@ -111,7 +122,7 @@ TEST(TimestampRules, MatchThePlainVersion) {
     Row want = row;
     const proto::TimestampRules r = rules(round % 3 == 0 ? -1 : static_cast<int>(random() % 20));
     plain(r, output, want);
-    mask_by_timestamps(r, output, row);
+    mask_by_timestamps(r, {}, output, row);
     EXPECT_EQ(row, want) << round;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/strings/printable.h"
 #include "text/language_names.h"
@@ -35,7 +36,7 @@ WindowPrompt::WindowPrompt(const SpeechSettings& settings, const TranscriptionPa
   const SpeechSettings& s = settings_;
   if (!params_.whole_prompt.empty()) {
     start_.assign(params_.whole_prompt.begin(), params_.whole_prompt.end());
-    language_ = params_.spoken_language;
+    language_ = window_language_ = params_.spoken_language;
     return;
   }
   if (s.multilingual == false) {
@@ -66,16 +67,23 @@ WindowPrompt::WindowPrompt(const SpeechSettings& settings, const TranscriptionPa
     if (!unknown && language_.empty()) language_ = s.language_of(*start_[1]);
   }
   if (!open_) set_task();
+  window_language_ = language_;
 }
 
 void WindowPrompt::set_language(int32_t id) {
   open_ = false;
-  language_ = settings_.language_of(id);
+  language_ = window_language_ = settings_.language_of(id);
   if (start_.size() > 1)
     start_[1] = id;
   else
     start_.push_back(id);
   set_task();
+}
+
+void WindowPrompt::change_language(int32_t id) {
+  TANDEM_CHECK(!open_ && start_.size() > 1);
+  window_language_ = settings_.language_of(id);
+  start_[1] = id;
 }
 
 // Behind the language: the task, and that there are no times.
@@ -122,13 +130,20 @@ Ids WindowPrompt::text_before(std::span<const proto::SpeechSegment> before, bool
   return out;
 }
 
-Ids WindowPrompt::ids(std::span<const proto::SpeechSegment> before, bool with) const {
+Ids WindowPrompt::ids(std::span<const proto::SpeechSegment> before, bool with,
+                      bool hotwords) const {
   Ids out = text_before(before, with);
-  if (const Ids& words = params_.hotwords; !words.empty()) {
+  if (const Ids& words = params_.hotwords; hotwords && !words.empty()) {
     if (out.empty() || out.front() != words.front()) out.insert(out.begin(), words.front());
     out.insert(out.begin() + 1, words.begin() + 1, words.end());
   }
   for (const std::optional<int32_t>& id : start_) out.push_back(*id);
+  return out;
+}
+
+Ids WindowPrompt::prefix() const {
+  Ids out = params_.prefix;
+  if (timestamps_ && !out.empty()) out.insert(out.begin(), settings_.first_timestamp());
   return out;
 }
 

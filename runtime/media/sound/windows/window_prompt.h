@@ -25,10 +25,17 @@ class WindowPrompt {
   bool open() const { return open_; }
   void set_language(int32_t id);
   const std::string& language() const { return language_; }  // its token; "": none is known
+  // From now on windows are in that language; language() stays. Not while it is open().
+  void change_language(int32_t id);
+  const std::string& window_language() const { return window_language_; }
 
-  // Of a window. before: what was said; with: whether its prompt has that.
-  std::vector<int32_t> ids(std::span<const proto::SpeechSegment> before, bool with) const;
-  // Of those ids, all up to the start.
+  // Of a window. before: what was said; with: whether its prompt has that; hotwords: and those.
+  std::vector<int32_t> ids(std::span<const proto::SpeechSegment> before, bool with,
+                           bool hotwords = true) const;
+  // What the first window's text begins with: faster-whisper's prefix, behind time 0 if there are
+  // times.
+  std::vector<int32_t> prefix() const;
+  // Of ids(), all up to the start.
   std::vector<int32_t> up_to_start(const std::vector<int32_t>& ids) const;
 
  private:
@@ -40,7 +47,7 @@ class WindowPrompt {
   std::optional<std::string> asked_language_, asked_task_;  // of models that know several
   bool timestamps_, open_ = false;
   std::vector<std::optional<int32_t>> start_;  // and what is behind it
-  std::string language_;
+  std::string language_, window_language_;
 };
 
 }  // namespace tandem

@@ -63,38 +63,49 @@ WindowSegments whole(const LogMel& clip, const Ids& ids) {
 
 }  // namespace
 
-proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin) {
-  proto::EncoderFrames out;
-  out.set_num_frames(static_cast<int32_t>(settings.clip ? mel.frames : settings.window_frames));
-  out.set_width(mel.bins);
-  const int64_t end = std::min(begin + settings.window_frames, mel.frames);
-  const int64_t kept = std::ssize(mel.values) / std::max(mel.bins, 1);
-  const auto row = [&](int64_t i) { return mel.values.begin() + i * mel.bins; };
-  auto& values = *out.mutable_values();
-  values.Reserve(out.num_frames() * out.width());
-  if (begin < kept) values.Add(row(begin), row(std::min(end, kept)));
-  for (int64_t i = std::max(begin, kept); i < end && kept > 0; ++i)
-    values.Add(row(kept - 1), row(kept));
-  values.Resize(out.num_frames() * out.width(), 0.0f);
-  return out;
-}
-
 WindowSequence::WindowSequence(std::shared_ptr<const SpeechTask> task, LogMel mel, int place)
     : task_(std::move(task)),
       mel_(std::move(mel)),
       prompt_(*task_->settings, task_->params, task_->timestamps),
       place_(place),
       condition_(task_->params.condition_on_prev_tokens) {
+  const SpeechSettings& settings = *task_->settings;
+  const TranscriptionParams& params = task_->params;
+  const int64_t sound = frames_of_sound(mel_, settings);
+  clips_ = params.clips.empty() ? std::vector<SoundClip>{{0, mel_.frames}}
+                                : clips_of(params.clips, sound, settings.mel.frames_per_second());
+  if (!clips_.empty()) seek_ = clips_.front().begin;
+  jumped_ = seek_ > 0;
+  if (params.hallucination_silence)
+    silence_.emplace(task_->settings, *task_->tokenizer, *params.hallucination_silence, sound);
+  move_to(seek_);
   const Options& options = task_->options;
   if (task_->settings->clip || options.has_max_new_tokens() || options.has_max_tokens()) return;
   max_length_ = task_->settings->max_length;
   if (options.has_max_length()) max_length_ = options.max_length();
 }
 
+// To that frame, or to the first one behind it that is to be heard.
+void WindowSequence::move_to(int64_t frame) {
+  seek_ = frame;
+  while (!done() && seek_ >= clips_[clip_].end)
+    if (++clip_ < clips_.size()) {
+      seek_ = std::max(seek_, clips_[clip_].begin);
+      jumped_ = true;
+    }
+  if (done()) mel_.values = {};
+}
+
+// Frames of sound that the window has; silence may stand behind them.
+int64_t WindowSequence::window_frames() const {
+  return std::min(clips_[clip_].end - seek_, task_->settings->window_frames);
+}
+
 proto::Prompt WindowSequence::prompt_of(const Ids& ids) const {
   proto::Prompt out;
   out.mutable_encoder()->set_field(kSoundField);
-  *out.mutable_encoder()->mutable_frames() = window_of(mel_, *task_->settings, seek_);
+  *out.mutable_encoder()->mutable_frames() =
+      window_of(mel_, *task_->settings, seek_, window_frames());
   out.mutable_decoder()->set_field("prompt_ids");
   out.mutable_decoder()->mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
   return out;
@@ -131,17 +142,57 @@ void WindowSequence::set_length(size_t prompt) {
     max_length_ = std::min(*max_length_ + std::min(positions / 2 - 1, length), positions);
 }
 
+// Of a window of the search, or of the next one, whose language is found for itself.
+PartRequest WindowSequence::language_probe() const {
+  const SpeechSettings& settings = *task_->settings;
+  Ids languages;
+  for (const auto& [name, id] : settings.languages) languages.push_back(id);
+  PartRequest out = probe({settings.decoder_start}, std::move(languages));
+  if (!search_) return out;
+  if (search_->asked() > 0 || !task_->params.clips.empty())
+    *out.prompt.mutable_encoder()->mutable_frames() =
+        window_of(mel_, settings, seek_ + search_->asked() * settings.window_frames);
+  if (search_->compares()) out.options.set_processed_logprobs(true);
+  return out;
+}
+
+void WindowSequence::take_language(const proto::CompletionOutput& output) {
+  if (output.token_ids().empty())
+    throw InputError(ErrorKind::kInternal, "no language was found", kSoundField);
+  if (!search_) {
+    language_known_ = true;
+    return prompt_.change_language(output.token_ids(0));
+  }
+  search_->add(output.token_ids(0), std::exp(output.cumulative_logprob()));
+  if (!search_->done()) return;
+  prompt_.set_language(search_->language());
+  search_.reset();
+}
+
 void WindowSequence::begin_window() {
-  ids_ = prompt_.ids(segments_, condition_);
-  if (windows_ == 0) first_prompt_ = ids_;
-  set_length(ids_.size());
+  const bool first = windows_ == 0;
+  prefix_ = first && place_ == 0 ? prompt_.prefix() : Ids();
+  // (faster-whisper's hotwords give way to a prefix.)
+  ids_ = prompt_.ids(segments_, condition_, /*hotwords=*/prefix_.empty());
+  if (first) first_prompt_ = ids_;
+  const size_t length = ids_.size() + prefix_.size();
+  if (!prefix_.empty() &&
+      std::ssize(ids_) + std::ssize(prefix_) >= task_->settings->decoder_positions)
+    throw InputError(ErrorKind::kResource,
+                     "prefix: and the prompt before it have " + std::to_string(length) +
+                         " tokens; the model has " +
+                         std::to_string(task_->settings->decoder_positions) + " positions",
+                     "prefix");
+  set_length(length);
   begun_ = true;
   attempt_ = 0;
   answer_ = {};
 }
 
 PartRequest WindowSequence::attempt() {
-  PartRequest out{0, prompt_of(ids_), task_->options};
+  Ids ids = ids_;
+  ids.insert(ids.end(), prefix_.begin(), prefix_.end());
+  PartRequest out{0, prompt_of(ids), task_->options};
   const TranscriptionParams& params = task_->params;
   const double temperature = params.temperatures[attempt_];
   Options& options = out.options;
@@ -169,10 +220,14 @@ std::vector<PartRequest> WindowSequence::next(int& number) {
     out.push_back(std::move(request));
   };
   const SpeechSettings& settings = *task_->settings;
-  if (prompt_.open()) {
-    Ids languages;
-    for (const auto& [name, id] : settings.languages) languages.push_back(id);
-    add(probe({settings.decoder_start}, std::move(languages)), Kind::kLanguage);
+  if (prompt_.open() && !search_) {
+    const int64_t left =
+        (mel_.frames - seek_ + settings.window_frames - 1) / settings.window_frames;
+    search_.emplace(std::min<int64_t>(task_->params.detection_windows, std::max<int64_t>(left, 1)),
+                    task_->params.detection_threshold);
+  }
+  if (search_ || (task_->params.multilingual && !language_known_)) {
+    add(language_probe(), Kind::kLanguage);
     return out;
   }
   if (aligning_) {
@@ -195,10 +250,7 @@ void WindowSequence::take(int number, const proto::RequestOutput& output) {
   if (aligned) return align(output.embedding());
   const proto::CompletionOutput& answer = output.outputs(0);
   switch (node.mapped()) {
-    case Kind::kLanguage:
-      if (answer.token_ids().empty())
-        throw InputError(ErrorKind::kInternal, "no language was found", kSoundField);
-      return prompt_.set_language(answer.token_ids(0));
+    case Kind::kLanguage: return take_language(answer);
     case Kind::kSilence: answer_.no_speech_prob = std::exp(answer.cumulative_logprob()); break;
     case Kind::kWindow: take_answer(answer); break;
     case Kind::kAlignment: break;
@@ -207,17 +259,18 @@ void WindowSequence::take(int number, const proto::RequestOutput& output) {
 }
 
 void WindowSequence::take_answer(const proto::CompletionOutput& output) {
-  answer_.tokens.assign(output.token_ids().begin(), output.token_ids().end());
+  answer_.tokens = prefix_;
+  answer_.tokens.insert(answer_.tokens.end(), output.token_ids().begin(), output.token_ids().end());
   answer_.finish_reason = output.finish_reason();
   answer_.temperature = task_->params.temperatures[attempt_];
   answer_.compression_ratio =
       WindowAnswer::compression_of(answer_.tokens, task_->settings->vocab_size);
   answer_.avg_logprob.reset();
-  answer_.probabilities.clear();
+  answer_.probabilities.assign(prefix_.size(), 1.0);  // (they are given)
   for (const proto::TokenLogprobs& token : output.logprobs())
     answer_.probabilities.push_back(token.top().empty() ? 0 : std::exp(token.top(0).logprob()));
-  if (!answer_.tokens.empty() && (task_->timestamps || task_->params.logprob_threshold))
-    answer_.avg_logprob = output.cumulative_logprob() / static_cast<double>(answer_.tokens.size());
+  if (!output.token_ids().empty() && (task_->timestamps || task_->params.logprob_threshold))
+    answer_.avg_logprob = output.cumulative_logprob() / output.token_ids_size();
 }
 
 void WindowSequence::decide() {
@@ -235,7 +288,7 @@ int64_t WindowSequence::positions_with_sound() const {
   const SpeechSettings& s = *task_->settings;
   const int64_t samples = std::llround(mel_.seconds * s.mel.sampling_rate), hop = s.mel.hop_length;
   const int64_t frames = std::min((samples + hop - 1) / hop, mel_.frames) - seek_;
-  return std::clamp<int64_t>(frames, 0, s.window_frames) / s.frames_per_position;
+  return std::clamp<int64_t>(frames, 0, window_frames()) / s.frames_per_position;
 }
 
 // The last token was never read: it ends with the one before it. Where there is no sound, all ends
@@ -288,43 +341,50 @@ void WindowSequence::add_spoken(const WindowSegments& cut) {
   size_t at = 0;
   for (const proto::SpeechSegment& segment : cut.segments)
     for (const int32_t id : segment.token_ids()) {
-      const double begin = spoken_.empty() ? 0.0 : spoken_.back().end;
+      double begin = spoken_.empty() ? 0.0 : spoken_.back().end;
+      if (at == 0 && jumped_) begin = std::max(begin, offset);
       spoken_.push_back({id, begin, offset + ends_[at],
                          at < answer_.probabilities.size() ? answer_.probabilities[at] : 0.0});
       ++at;
     }
 }
 
+void WindowSequence::add_segments(WindowSegments cut) {
+  for (proto::SpeechSegment& segment : cut.segments) {
+    segment.set_seek(seek_);
+    segment.set_temperature(answer_.temperature);
+    segment.set_compression_ratio(answer_.compression_ratio);
+    if (answer_.avg_logprob) segment.set_avg_logprob(*answer_.avg_logprob);
+    if (answer_.no_speech_prob) segment.set_no_speech_prob(*answer_.no_speech_prob);
+    segments_.push_back(std::move(segment));
+    languages_.push_back(prompt_.window_language());
+  }
+}
+
 void WindowSequence::finish_window(bool silence) {
   const SpeechSettings& settings = *task_->settings;
-  const SpeechWindow window{seek_, std::min(mel_.frames - seek_, settings.window_frames)};
-  begun_ = false;
+  const SpeechWindow window{seek_, window_frames()};
+  begun_ = language_known_ = false;
   ++windows_;
   finish_reason_ = answer_.finish_reason;
   condition_ = task_->params.condition_on_prev_tokens && answer_.temperature < 0.5;
-  if (silence) {
-    seek_ += window.frames;
-    if (done()) mel_.values = {};
-    return;
-  }
+  if (silence) return move_to(seek_ + window.frames);
   Ids& ids = answer_.tokens;
   const Ids& ends = settings.end_tokens;
   while (!ids.empty() && std::count(ends.begin(), ends.end(), ids.back()) > 0) ids.pop_back();
   WindowSegments cut = settings.clip ? whole(mel_, ids)
                                      : split_segments(ids, settings.first_timestamp(), window,
                                                       settings.frames_per_position);
+  std::optional<int64_t> skip;
+  if (silence_)
+    skip =
+        silence_->leave_out({window, prompt_.window_language(), ends_, answer_.probabilities}, cut);
   if (task_->params.words) add_spoken(cut);
-  for (proto::SpeechSegment& segment : cut.segments) {
-    segment.set_seek(window.begin);
-    segment.set_temperature(answer_.temperature);
-    segment.set_compression_ratio(answer_.compression_ratio);
-    if (answer_.avg_logprob) segment.set_avg_logprob(*answer_.avg_logprob);
-    if (answer_.no_speech_prob) segment.set_no_speech_prob(*answer_.no_speech_prob);
-    segments_.push_back(std::move(segment));
-  }
   // Where the last time is the window's begin, HuggingFace would never end.
-  seek_ += cut.frames > 0 ? cut.frames : window.frames;
-  if (done()) mel_.values = {};
+  const int64_t next = seek_ + (cut.frames > 0 ? cut.frames : window.frames);
+  add_segments(std::move(cut));
+  jumped_ = skip.has_value();
+  move_to(skip.value_or(next));
 }
 
 }  // namespace tandem

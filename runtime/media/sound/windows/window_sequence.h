@@ -11,16 +11,18 @@
 
 #include "runtime/media/sound/log_mel.h"
 #include "runtime/media/sound/segments.h"
+#include "runtime/media/sound/windows/clip_times.h"
+#include "runtime/media/sound/windows/language_search.h"
+#include "runtime/media/sound/windows/silent_words.h"
 #include "runtime/media/sound/windows/window_answer.h"
+#include "runtime/media/sound/windows/window_frames.h"
 #include "runtime/media/sound/windows/window_prompt.h"
 #include "runtime/media/sound/words/token_times.h"
 #include "runtime/protocol/part_request.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
-
-// Frames [begin, begin + settings.window_frames) of a sound; behind its end zeros. Of a clip all.
-proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin);
 
 // What all pieces of a transcription have in common.
 struct SpeechTask {
@@ -28,6 +30,7 @@ struct SpeechTask {
   TranscriptionParams params;
   proto::GenerationOptions options;  // for each window
   bool timestamps = false;
+  const Tokenizer* tokenizer = nullptr;  // splits words where silence is looked for
 };
 
 class WindowSequence {
@@ -40,9 +43,9 @@ class WindowSequence {
   std::vector<PartRequest> next(int& number);
   // Throws InputError if the answer has nothing to go on with.
   void take(int number, const proto::RequestOutput& output);
-  bool done() const { return seek_ >= mel_.frames; }
+  bool done() const { return clip_ == clips_.size(); }
 
-  int64_t frames_done() const { return std::min(seek_, mel_.frames); }
+  int64_t frames_done() const { return done() ? mel_.frames : std::min(seek_, mel_.frames); }
   int64_t frames() const { return mel_.frames; }
   // Times and tokens, no text.
   const std::vector<proto::SpeechSegment>& segments() const { return segments_; }
@@ -50,14 +53,20 @@ class WindowSequence {
   // the piece's begin.
   const std::vector<SpokenToken>& spoken() const { return spoken_; }
   const std::string& language() const { return prompt_.language(); }
+  // Of that segment's window.
+  const std::string& language_of(size_t segment) const { return languages_[segment]; }
   const std::vector<int32_t>& first_prompt() const { return first_prompt_; }
   const std::string& finish_reason() const { return finish_reason_; }
 
  private:
   enum class Kind : uint8_t { kLanguage, kWindow, kSilence, kAlignment };
 
+  void move_to(int64_t frame);
+  int64_t window_frames() const;
   proto::Prompt prompt_of(const std::vector<int32_t>& ids) const;
   PartRequest probe(const std::vector<int32_t>& ids, std::vector<int32_t> allowed) const;
+  PartRequest language_probe() const;
+  void take_language(const proto::CompletionOutput& output);
   void begin_window();
   PartRequest attempt();
   void set_length(size_t prompt);
@@ -68,17 +77,23 @@ class WindowSequence {
   void begin_alignment();
   void align(const proto::Embedding& weights);
   void finish_window(bool silence);
+  void add_segments(WindowSegments cut);
   void add_spoken(const WindowSegments& cut);
 
   std::shared_ptr<const SpeechTask> task_;
   LogMel mel_;
   WindowPrompt prompt_;
   int place_;
+  std::vector<SoundClip> clips_;
+  size_t clip_ = 0;  // the one that seek_ is in
+  std::optional<LanguageSearch> search_;
+  bool language_known_ = false;  // of the window, where each is asked for its own
   std::map<int, Kind> under_way_;
   // The window that is asked for.
   bool begun_ = false;
-  size_t attempt_ = 0;  // place in the temperatures
-  std::vector<int32_t> ids_;
+  size_t attempt_ = 0;           // place in the temperatures
+  std::vector<int32_t> ids_;     // the prompt
+  std::vector<int32_t> prefix_;  // that its text begins with
   WindowAnswer answer_;
   bool aligning_ = false;     // its tokens are settled, and are to be aligned
   std::vector<double> ends_;  // of its tokens, seconds from its begin; of words only
@@ -86,8 +101,11 @@ class WindowSequence {
   bool greedy_ = false;  // beams are over: a window was sampled
   std::optional<int64_t> max_length_;
   int windows_ = 0;
-  int64_t seek_ = 0;  // frames
+  int64_t seek_ = 0;     // frames
+  bool jumped_ = false;  // the window does not begin where the one before it ended
+  std::optional<SilentWords> silence_;
   std::vector<proto::SpeechSegment> segments_;
+  std::vector<std::string> languages_;  // of segments_
   std::vector<SpokenToken> spoken_;
   std::vector<int32_t> first_prompt_;
   std::string finish_reason_;

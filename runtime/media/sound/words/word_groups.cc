@@ -78,8 +78,16 @@ Groups with_blanks(const Tokenizer& tokenizer, const Ids& tokens) {
   return out;
 }
 
-// Opening punctuation goes to the word behind it, other to the one before it. What has gone leaves
-// an empty word, which takes part as there.
+}  // namespace
+
+Groups split_words(const Tokenizer& tokenizer, const Ids& tokens, std::string_view language) {
+  const bool characters_are_words = std::find(std::begin(kWithoutBlanks), std::end(kWithoutBlanks),
+                                              language) != std::end(kWithoutBlanks);
+  return characters_are_words ? whole_characters(tokenizer, tokens)
+                              : with_blanks(tokenizer, tokens);
+}
+
+// (Empty words take part as there.)
 void join_punctuation(Groups& words) {
   for (size_t i = words.size() < 2 ? 0 : words.size() - 1, next = i; i-- > 0;) {
     if (words[i].text.starts_with(' ') && is_part_of(kJoinsNext, stripped(words[i].text))) {
@@ -97,13 +105,8 @@ void join_punctuation(Groups& words) {
   }
 }
 
-}  // namespace
-
 Groups group_words(const Tokenizer& tokenizer, const Ids& tokens, std::string_view language) {
-  const bool characters_are_words = std::find(std::begin(kWithoutBlanks), std::end(kWithoutBlanks),
-                                              language) != std::end(kWithoutBlanks);
-  Groups words =
-      characters_are_words ? whole_characters(tokenizer, tokens) : with_blanks(tokenizer, tokens);
+  Groups words = split_words(tokenizer, tokens, language);
   join_punctuation(words);
   std::erase_if(words, [](const WordGroup& word) { return word.text.empty(); });
   return words;
