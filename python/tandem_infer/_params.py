@@ -97,7 +97,7 @@ Params = Union[SamplingParams, BeamSearchParams, Mapping[str, Any], None]
 _NAMES_ELSEWHERE = {
     "beam_size": "num_beams", "max_decoding_length": "max_new_tokens", "min_decoding_length": "min_new_tokens",
     "num_hypotheses": "num_return_sequences", "sampling_topk": "top_k", "sampling_topp": "top_p",
-    "sampling_temperature": "temperature", "initial_prompt": "prompt", "condition_on_previous_text": "condition_on_prev_tokens",
+    "sampling_temperature": "temperature", "condition_on_previous_text": "condition_on_prev_tokens",
     "log_prob_threshold": "logprob_threshold",
 }
 

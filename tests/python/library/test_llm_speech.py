@@ -68,6 +68,22 @@ def test_times_of_words(hears):
     assert all(word.start <= word.end and 0 < word.probability <= 1 for word in said.words)
 
 
+def test_parts_of_a_sound(hears):
+    sound = wav(40)
+    said = hears.transcribe(sound, "de", prefix="Guten Tag", initial_prompt="Hallo")
+    assert said.raw_text.startswith(" Guten Tag")
+    ids = said.segments[0].tokens[1:4]
+    assert hears.transcribe(sound, "de", prefix=ids).segments[0].tokens[1:4] == ids
+    parts = hears.transcribe(sound, "de", clip_timestamps="2,4.5,30")
+    assert parts.segments and all(2 <= s.start and not 6 <= s.start < 30 for s in parts.segments)
+    assert hears.transcribe(sound, "de", clip_timestamps=[2, 4.5, 30]) == parts
+    assert hears.transcribe(sound, "de", clip_timestamps=[50, 60]).text == ""
+    found = hears.transcribe(sound, multilingual=True, language_detection_segments=2, language_detection_threshold=1)
+    assert found.language and found.text
+    kept = hears.transcribe(sound, "de", word_timestamps=True, hallucination_silence_threshold=3600)
+    assert kept.duration == 40
+
+
 def test_errors(hears, tmp_path):
     with pytest.raises(ValueError, match="no such file|sound"):
         hears.transcribe(str(tmp_path / "none.wav"))
@@ -75,6 +91,10 @@ def test_errors(hears, tmp_path):
         hears.transcribe(b"no sound at all")
     with pytest.raises(ValueError, match="language"):
         hears.transcribe(wav(1), "klingon")
+    with pytest.raises(ValueError, match="clip_timestamps"):
+        hears.transcribe(wav(1), "de", clip_timestamps=[2, 1])
+    with pytest.raises(ValueError, match="hallucination_silence_threshold: needs return_token_timestamps"):
+        hears.transcribe(wav(1), "de", hallucination_silence_threshold=1)
     with pytest.raises(ValueError, match="sound: samples"):
         hears.transcribe(np.zeros(100, dtype=np.int64))
 
