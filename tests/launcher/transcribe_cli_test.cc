@@ -83,6 +83,20 @@ TEST_F(TranscribeCli, Chunks) {
   EXPECT_EQ(answers({"--chunk-length-s", "1"})[1]["text"], answers({})[1]["text"]);
 }
 
+TEST_F(TranscribeCli, PartsOfASound) {
+  const auto parts = answers({"--clip-timestamps", "0.5,0.6,2"});
+  for (const json& segment : parts[0]["segments"]) {
+    const int64_t window = segment["seek"];  // where it begins
+    EXPECT_TRUE((window >= 50 && window < 60) || window >= 200) << segment;
+  }
+  for (const json& segment : parts[1]["segments"]) EXPECT_LT(segment["seek"], 60);  // of 0.7 s
+  EXPECT_EQ(answers({"--clip-timestamps", "0"}), answers({}));
+  const auto nothing = answers({"--clip-timestamps", "100"});
+  EXPECT_EQ(nothing[0]["text"], "");
+  EXPECT_TRUE(nothing[0]["segments"].empty());
+  EXPECT_EQ(answers({"--multilingual"})[0]["language"], answers({})[0]["language"]);
+}
+
 TEST_F(TranscribeCli, TheTaskIsOneOfTwo) {
   for (const char* task : {"transcribe", "translate"})
     for (const json& answer : answers({"--task", task})) EXPECT_EQ(answer["task"], task);
@@ -146,6 +160,10 @@ TEST_F(TranscribeCli, WhatIsWrongIsNamed) {
       {{"--chunk-length-s", "31"}, "chunk_length_s"},
       {{"--no-speech-threshold", "0.6"}, "logprob_threshold"},
       {{"--temperature-fallback", "0,warm"}, "temperature"},
+      {{"--clip-timestamps", "3,1"}, "clip_timestamps"},
+      {{"--language-detection-segments", "0.5"}, "language_detection_segments"},
+      {{"--hallucination-silence-threshold", "1"}, "hallucination_silence_threshold"},
+      {{"--prefix", "a <|endoftext|>"}, "prefix"},
       {{"--prompt", "a <|endoftext|>"}, "prompt"},
   };
   for (const auto& [flags, name] : wrong) {

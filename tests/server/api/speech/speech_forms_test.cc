@@ -46,6 +46,39 @@ TEST(Speech, WaysToWriteLists) {
   EXPECT_EQ(s.engine.requests.size(), 2u);
 }
 
+// faster-whisper's parameters: texts stay texts whatever they look like, ids are lists.
+TEST(Speech, PartsOfASoundInForms) {
+  SpeechServer s;
+  s.send({{"prefix", "2026"},
+          {"initial_prompt", "[music]"},
+          {"clip_timestamps", "0,10.5,20"},
+          {"multilingual", "True"},
+          {"language_detection_segments", "3"},
+          {"language_detection_threshold", "0.7"},
+          {"max_new_tokens", "5"}});
+  ASSERT_EQ(s.engine.requests.size(), 1U);
+  const proto::SpeechParams params = s.sound().params();
+  EXPECT_EQ(params.prefix(), "2026");
+  EXPECT_EQ(params.prompt(), "[music]");
+  ASSERT_EQ(params.clip_timestamps_size(), 3);
+  EXPECT_EQ(params.clip_timestamps(1), 10.5);
+  EXPECT_TRUE(params.multilingual());
+  EXPECT_EQ(params.language_detection_segments(), 3);
+  EXPECT_EQ(params.language_detection_threshold(), 0.7);
+  SpeechServer lists;
+  lists.send({{"prefix", "[5, 6]"}, {"initial_prompt", "[7]"}, {"clip_timestamps", "[1, 2]"}});
+  EXPECT_EQ(lists.sound().params().prefix_ids().ids_size(), 2);
+  EXPECT_EQ(lists.sound().params().prompt_ids().ids_size(), 1);
+  EXPECT_EQ(lists.sound().params().clip_timestamps_size(), 2);
+  SpeechServer wrong;
+  EXPECT_EQ(wrong.send({{"clip_timestamps", "2,1"}})->error_param(), "clip_timestamps");
+  EXPECT_EQ(wrong.send({{"clip_timestamps", "soon"}})->error_param(), "clip_timestamps");
+  EXPECT_EQ(wrong.send({{"language_detection_segments", "many"}})->error_param(),
+            "language_detection_segments");
+  EXPECT_EQ(wrong.send({{"hallucination_silence_threshold", "-1"}})->error_param(),
+            "hallucination_silence_threshold");
+}
+
 TEST(Speech, AFileInAnotherField) {
   SpeechServer s;
   const server::Headers type{{"content-type", "multipart/form-data; boundary=b"}};
