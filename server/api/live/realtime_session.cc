@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/seconds_since.h"
 #include "base/strings/base64.h"
 #include "runtime/media/sound/voice/voice_source.h"
+#include "runtime/protocol/json_line.h"
 #include "server/http/errors.h"
 #include "server/http/url.h"
 
@@ -27,6 +29,20 @@ proto::Error to_error(const InputError& e) {
   out.set_message(e.what());
   out.set_param(e.param());
   return out;
+}
+
+// Values of an event, at most: parsed, each takes many times its text.
+constexpr int64_t kMostValues = 10'000;
+
+json read_event(const std::string& text) {
+  if (std::ranges::count_if(text, [](char c) { return c == ',' || c == '[' || c == '{'; }) >
+      kMostValues)
+    throw invalid_request("event", "has more than " + std::to_string(kMostValues) + " values");
+  try {
+    return parse_json_line(text);
+  } catch (const InputError& e) {
+    throw invalid_request("event", e.what());
+  }
 }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -86,7 +102,7 @@ void RealtimeSession::receive(const std::string& text) {
   if (ended_) return;
   std::string event_id;
   try {
-    json event = parse_json(text, "event");
+    json event = read_event(text);
     if (!event.is_object())
       throw invalid_request("event", "must be an object, not " + describe(event));
     if (const auto it = event.find("event_id"); it != event.end() && it->is_string())
