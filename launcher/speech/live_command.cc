@@ -26,7 +26,7 @@
 namespace tandem::launcher {
 namespace {
 
-using Kind = LiveEvent::Kind;
+using News = LiveEvent::Kind;
 
 constexpr int kRate = 16000;
 constexpr int kNapMs = 20;           // between looks at the engine
@@ -66,7 +66,10 @@ class LiveInput {
       return true;
     }
     WavHeader header;
-    if (!riff || !read_wav_header(bytes_, "standard input", header)) return false;
+    if (!riff || !read_wav_header(bytes_, "standard input", header)) {
+      if (ended_) throw invalid_request("standard input", "ends in the header of a WAV file");
+      return false;
+    }
     if (header.rate % 125 != 0 || header.rate < 8000 || header.rate > 48000)
       throw invalid_request("standard input", "has " + std::to_string(header.rate) +
                                                   " samples a second; 16000 are a good rate");
@@ -85,7 +88,7 @@ class LiveInput {
 class LiveText {
  public:
   void tell(const LiveEvent& event) {
-    if (event.kind != Kind::kText && event.kind != Kind::kCompleted && event.kind != Kind::kFailed)
+    if (event.kind != News::kText && event.kind != News::kCompleted && event.kind != News::kFailed)
       return;
     if (terminal_ && partial_)
       std::fputs(
@@ -93,9 +96,9 @@ class LiveText {
           "8\x1b[J",
           stdout);
     partial_ = false;
-    if (event.kind == Kind::kFailed)
+    if (event.kind == News::kFailed)
       std::fprintf(stderr, "tandem: %s\n", readable(event.error.message()).c_str());
-    if (event.kind == Kind::kText) {
+    if (event.kind == News::kText) {
       std::fputs(event.text.c_str(), stdout);
       column_ += count_code_points(event.text);
       if (terminal_) show(event.partial);
@@ -141,26 +144,26 @@ void tell_json(const LiveEvent& event) {
   nlohmann::ordered_json line;
   const auto begin = [&](const char* type) { line = {{"type", type}, {"item", event.item}}; };
   switch (event.kind) {
-    case Kind::kStarted:
+    case News::kStarted:
       begin("speech_started");
       line["audio_start_ms"] = event.ms;
       break;
-    case Kind::kStopped:
+    case News::kStopped:
       begin("speech_stopped");
       line["audio_end_ms"] = event.ms;
       break;
-    case Kind::kCommitted: begin("committed"); break;
-    case Kind::kText:
+    case News::kCommitted: begin("committed"); break;
+    case News::kText:
       begin("delta");
       line["delta"] = event.text;
       line["partial"] = event.partial;
       break;
-    case Kind::kCompleted:
+    case News::kCompleted:
       begin("completed");
       line["transcript"] = event.text;
       line["seconds"] = static_cast<double>(event.ms) / 1000;
       break;
-    case Kind::kFailed:
+    case News::kFailed:
       begin("failed");
       line["error"] = {{"type", event.error.type()}, {"message", event.error.message()}};
       break;
@@ -209,7 +212,7 @@ class LiveRun {
   void pump() {
     for (bool more = true; more;) {
       for (const LiveEvent& event : live_->events()) {
-        failed_ = failed_ || event.kind == Kind::kFailed;
+        failed_ = failed_ || event.kind == News::kFailed;
         if (command_.json)
           tell_json(event);
         else

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/media/sound/live/live_formats.h"
 #include "tests/support/files/files.h"
 #include "tests/support/files/json_lines.h"
 #include "tests/support/goldens/random_speech.h"
@@ -194,6 +195,46 @@ TEST_F(TranscribeCli, FoldersAndPatterns) {
     const ProcessResult r = transcribe({nothing});
     EXPECT_EQ(r.status, 2);
     EXPECT_NE(r.err.find("FILE: "), std::string::npos) << r.err;
+  }
+}
+
+// Raw samples, and a WAV file of them, from standard input. What is settled when depends on the
+// machine, but it is never taken back.
+TEST_F(TranscribeCli, Live) {
+  std::vector<int16_t> samples(16000);
+  for (size_t i = 0; i < 40000; ++i)
+    samples.push_back(static_cast<int16_t>((i / 50 % 2 == 0 ? 1 : -1) * (3000 + i % 977)));
+  samples.resize(samples.size() + 16000);
+  const std::string file = wav_file(samples, 16000), raw = file.substr(44);
+  const auto live = [&](const std::string& input, const std::vector<std::string>& flags) {
+    std::vector<std::string> all{
+        "transcribe", model_.path().string(), "--dtype", "float32", "--language", "en", "--live"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return testing::tandem(all, input);
+  };
+  for (const std::string& input : {file, raw}) {
+    const ProcessResult r =
+        live(input, {"--format", "json", "--vad-min-silence-duration-ms", "300"});
+    EXPECT_EQ(r.status, 0) << r.err;
+    const std::vector<json> events = test::json_lines(r.out);
+    ASSERT_GE(events.size(), 4U) << r.out;
+    EXPECT_EQ(events.front()["type"], "speech_started");
+    EXPECT_EQ(events.back()["type"], "completed");
+    EXPECT_NEAR(events.back()["seconds"].get<double>(), 3.1, 0.2);
+    std::string said;
+    for (const json& event : events)
+      if (event["type"] == "delta") said += event["delta"].get<std::string>();
+    EXPECT_EQ(events.back()["transcript"], said);
+    EXPECT_NE(said, "");
+  }
+  const ProcessResult text = live(raw, {});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1) << text.out;
+  EXPECT_EQ(live("", {}).out, "");
+  for (const auto& [flag, name] : {std::pair("--timestamps", "--timestamps"), {"a.wav", "FILE"}}) {
+    const ProcessResult wrong = live(raw, {flag});
+    EXPECT_EQ(wrong.status, 2);
+    EXPECT_NE(wrong.err.find(name), std::string::npos) << wrong.err;
   }
 }
 

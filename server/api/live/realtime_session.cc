@@ -45,7 +45,7 @@ json read_event(const std::string& text) {
   }
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json null_or(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 }  // namespace
 
@@ -93,8 +93,8 @@ void RealtimeSession::send_error(const proto::Error& error, const std::string& e
                   {{"type", error.type()},
                    {"code", empty ? Json("input_audio_buffer_commit_empty") : Json()},
                    {"message", error.message()},
-                   {"param", text_or_null(error.param())},
-                   {"event_id", text_or_null(event_id)}}}});
+                   {"param", null_or(error.param())},
+                   {"event_id", null_or(event_id)}}}});
 }
 
 // A message of the client's. What is wrong with it is told, and the session goes on.
@@ -230,7 +230,7 @@ void RealtimeSession::tell(const LiveEvent& event) {
                              {{"type", event.error.type()},
                               {"code", Json()},
                               {"message", event.error.message()},
-                              {"param", text_or_null(event.error.param())}}}});
+                              {"param", null_or(event.error.param())}}}});
   }
 }
 

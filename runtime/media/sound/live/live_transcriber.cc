@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-using Kind = LiveEvent::Kind;
+using News = LiveEvent::Kind;
 
 // A hypothesis that has so much of the silence behind the speech has all of the speech.
 constexpr int kSurelySilentMs = 200;
@@ -76,7 +76,7 @@ void LiveTranscriber::hear(std::span<const int16_t> window, float probability) {
   const TurnFinder::News news = finder_->add(probability);
   if (news == TurnFinder::News::kBegins) {
     open(heard_ - std::ssize(before_));
-    events_.push_back({Kind::kStarted, items_.back().number, ms_of(items_.back().begin)});
+    events_.push_back({News::kStarted, items_.back().number, ms_of(items_.back().begin)});
     items_.back().samples.swap(before_);
   }
   if (open_item() == nullptr) {
@@ -88,7 +88,7 @@ void LiveTranscriber::hear(std::span<const int16_t> window, float probability) {
   }
   append(window, finder_->voiced());
   if (news != TurnFinder::News::kEnds || open_item() == nullptr) return;
-  events_.push_back({Kind::kStopped, items_.back().number, ms_of(heard_)});
+  events_.push_back({News::kStopped, items_.back().number, ms_of(heard_)});
   close(items_.back());
 }
 
@@ -121,7 +121,7 @@ void LiveTranscriber::append(std::span<const int16_t> samples, bool voiced) {
 void LiveTranscriber::close(Item& item) {
   item.closed = true;
   if (finder_) finder_->end();
-  events_.push_back({Kind::kCommitted, item.number});
+  events_.push_back({News::kCommitted, item.number});
   complete_what_is_done();
 }
 
@@ -216,7 +216,7 @@ void LiveTranscriber::say(Item& item, std::string text) {
   if (text.empty() && partial == item.partial) return;
   item.text += text;
   item.partial = partial;
-  events_.push_back({Kind::kText, item.number, 0, std::move(text), std::move(partial)});
+  events_.push_back({News::kText, item.number, 0, std::move(text), std::move(partial)});
 }
 
 // Returns the text that the hypothesis settles.
@@ -292,7 +292,7 @@ void LiveTranscriber::complete_front(std::string text) {
   remember(item.words.text_to(item.words.heard().size()));
   text += item.words.finish();
   say(item, std::move(text));
-  events_.push_back({Kind::kCompleted, item.number, ms_of(item.end() - item.first), item.text});
+  events_.push_back({News::kCompleted, item.number, ms_of(item.end() - item.first), item.text});
   items_.pop_front();
 }
 
@@ -305,7 +305,7 @@ void LiveTranscriber::fail(int number, const proto::Error& error) {
     item.not_before = item.end() + samples_of(kStepMs);
     return;
   }
-  events_.push_back({Kind::kFailed, item.number, 0, {}, {}, error});
+  events_.push_back({News::kFailed, item.number, 0, {}, {}, error});
   item.failed = true;
   item.words = {};
   forget(item);
