@@ -18,7 +18,8 @@ using nlohmann::json;
 using testing::ProcessResult;
 using testing::tandem;
 
-const std::filesystem::path kVision = test::test_root() / "tests/data/vision-tiny";
+const std::filesystem::path kVision = test::test_root() / "tests/data/vision-tiny",
+                            kPages = test::test_root() / "tests/data/image-models";
 
 ProcessResult read(std::vector<std::string> arguments) {
   std::vector<std::string> all{"read", "--model", kVision.string(), "--dtype", "float32"};
@@ -70,6 +71,49 @@ TEST(ReadCli, WrongUsage) {
   EXPECT_NE(text.err.find("reads no images"), std::string::npos) << text.err;
   EXPECT_NE(tandem({"encode", "--model", kVision.string(), "a"}).err.find("reads no texts"),
             std::string::npos);
+}
+
+// Of models of pages.
+ProcessResult read_pages(const std::string& model, std::vector<std::string> arguments) {
+  std::vector<std::string> all{
+      "read", "--model", (kPages / model).string(), "--dtype", "float32", "--max-new-tokens", "6"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return tandem(all);
+}
+
+TEST(ReadCli, AnswersHaveTheModelsForm) {
+  const std::string image = (kPages / "donut-tiny" / "image_0.png").string();
+  const ProcessResult tags = read_pages("donut-tiny", {"--format", "json", image});
+  ASSERT_EQ(tags.status, 0) << tags.err;
+  EXPECT_TRUE(test::json_lines(tags.out)[0].at("parsed").is_object()) << tags.out;
+  const ProcessResult wrong = read_pages("donut-tiny", {"--format", "markdown", image});
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_NE(wrong.err.find("are not Markdown"), std::string::npos) << wrong.err;
+  const ProcessResult page = read_pages("nougat-tiny", {"--format", "markdown", image});
+  EXPECT_EQ(page.status, 0) << page.err;
+  // The white space behind a page is the processor's.
+  EXPECT_TRUE(page.out.ends_with(" \n") || page.out.ends_with("\n\n")) << page.out;
+}
+
+TEST(ReadCli, ADocumentIsReadPageByPage) {
+  const auto documents = test::test_root() / "tests/data/documents";
+  const std::string two = documents / "two.pdf", locked = documents / "locked.pdf";
+  const ProcessResult r =
+      read_pages("nougat-tiny", {"--format", "json", "--dpi", "40", two, locked, two});
+  EXPECT_EQ(r.status, 1);
+  const auto lines = test::json_lines(r.out);
+  ASSERT_EQ(lines.size(), 5u) << r.out << r.err;
+  for (const size_t line : {0, 1, 3, 4}) {
+    EXPECT_EQ(lines[line]["file"], two);
+    EXPECT_EQ(lines[line]["page"], line < 2 ? line + 1 : line - 2);
+  }
+  EXPECT_NE(lines[0]["token_ids"], json());
+  EXPECT_NE(lines[2]["error"]["message"].get<std::string>().find("encrypted"), std::string::npos);
+  const auto second = test::json_lines(
+      read_pages("nougat-tiny", {"--format", "json", "--dpi", "40", "--pages", "2", two}).out);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0]["token_ids"], lines[1]["token_ids"]);
+  EXPECT_EQ(read_pages("nougat-tiny", {"--pages", "2-1", two}).status, 2);
 }
 
 TEST(ReadCli, PathsInLinesAreTheCommandLines) {

@@ -1,4 +1,5 @@
 """Answers of the real server against the schemas of its own /openapi.json, and requests against theirs."""
+import base64
 import json
 import random
 
@@ -11,6 +12,8 @@ from speech_model import make_whisper, wav
 
 GERMAN = "Das Wetter ist heute schön, und wir gehen in den Park."
 TEXT = {"max_tokens": 6, "logprobs": 2, "return_token_ids": True, "prompt_logprobs": 1}
+
+PDF = "data:application/pdf;base64," + base64.b64encode((GOLDENS.parent / "documents" / "two.pdf").read_bytes()).decode()
 
 # (server, method, path, body): every route is here at least once. A body of bytes is a file of sound.
 CASES = [
@@ -61,6 +64,10 @@ CASES = [
       for form in ({}, {"response_format": "verbose_json", "timestamp_granularities[]": "segment"}, {"stream": "true"},
                    {"stream": "true", "timestamp_granularities[]": "segment"}, {"response_format": "srt"},
                    {"response_format": "vtt"})],
+    *[("page", "post", "/v1/chat/completions",
+       {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": PDF}}]}], "dpi": 40, "max_tokens": 5, **more})
+      for more in ({}, {"stream": True, "pages": "2"})],
+    ("page", "post", "/v1/completions", {"prompt": {"prompt": "", "multi_modal_data": {"image": PDF}}, "dpi": 40, "max_tokens": 5}),
     ("adapt", "post", "/v1/load_lora_adapter", {"lora_name": "qv", "lora_path": str(GOLDENS.parent / "lora" / "bart-tiny" / "qv-r4")}),
     ("adapt", "post", "/v1/unload_lora_adapter", {"lora_name": "qv"}),
     ("text", "post", "/tokenize", {"prompt": "a", "return_token_strs": True}),
@@ -78,8 +85,9 @@ def servers(server, tmp_path_factory):
     hear = Server(folder, model=make_whisper(folder / "whisper"))
     talk = Server(tmp_path_factory.mktemp("openapi-languages"), model=GOLDENS / "mbart50-tiny")
     adapt = Server(tmp_path_factory.mktemp("openapi-adapters"), "--allow-runtime-lora-updating", model=GOLDENS / "bart-tiny")
-    yield {"text": server, "hear": hear, "talk": talk, "adapt": adapt}
-    assert hear.stop() == 0 and talk.stop() == 0 and adapt.stop() == 0
+    page = Server(tmp_path_factory.mktemp("openapi-pages"), model=GOLDENS.parent / "image-models" / "donut-tiny")
+    yield {"text": server, "hear": hear, "talk": talk, "adapt": adapt, "page": page}
+    assert hear.stop() == 0 and talk.stop() == 0 and adapt.stop() == 0 and page.stop() == 0
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +113,6 @@ def send(server, method, path, body):
 
 
 def with_sound(body):
-    import base64
     return {**body, "inputs": base64.b64encode(wav(1)).decode()} if isinstance(body, dict) and body.get("inputs") == "WAV" else body
 
 
@@ -179,3 +186,15 @@ def test_errors(servers, document):
         answer = send(servers[name], "post", path, body)
         assert 400 <= answer.status_code < 500
         check(answer.json(), document["paths"][path]["post"]["responses"]["default"]["content"]["application/json"]["schema"], document)
+
+
+def test_pages_of_a_document_are_choices(servers):
+    body = {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": PDF}}]}], "dpi": 40, "max_tokens": 5}
+    answer = send(servers["page"], "post", "/v1/chat/completions", body).json()
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1]
+    assert all(isinstance(choice["message"]["parsed"], dict) for choice in answer["choices"])
+    second = send(servers["page"], "post", "/v1/chat/completions", {**body, "pages": "2"}).json()
+    assert [c["message"] for c in second["choices"]] == [answer["choices"][1]["message"]]
+    for field, value in (("pages", "3"), ("pages", "x"), ("dpi", 5)):
+        wrong = send(servers["page"], "post", "/v1/chat/completions", {**body, field: value})
+        assert wrong.status_code == 400, wrong.text
