@@ -31,7 +31,7 @@ NOT_HERE = [
     (r"check_style --fix", "changes the sources"),
     (r"check_style --tidy", "takes an hour"),
     (r"gpu_check|bench_gpu|bench_all_reduce|--device cuda|benchmarks/gpu|ptxas_report|TANDEM_CUDA_PLUGIN", "needs a GPU or its toolkit"),
-    (r"sshleifer/|facebook/|florence-community/|openai/|microsoft/|google-t5/|Helsinki-NLP/|--compiler-cache", "needs the internet"),
+    (r"sshleifer/|facebook/|florence-community/|openai/|microsoft/|google-t5/|Helsinki-NLP/|--compiler-cache|real_models|speech_accuracy", "needs the internet"),
     (r"docker|kubectl|systemctl|sudo|sbatch|srun|dpkg|apt|journalctl|/usr/local|--component|/etc/", "needs the system's services or its root folders"),
     (r"--hostfile", "needs other hosts"),
     (r"/tmp/(bart|peers|example)|benchmarks/(documents|python_library)|compare_peers|speculation/|distil_draft|online\.py|overload|online/live|bench_|make_random_bart|guidellm|SIMULATION|runtime_test|python_tests",
