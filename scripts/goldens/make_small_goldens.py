@@ -57,6 +57,8 @@ def tune_end(model, sources, settings, eos, more=()):
 def inputs_of(ids, model, globals_=(0,)):
     ids = torch.tensor([ids])
     out = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if "Udop" in type(model).__name__:  # tokens that stand nowhere on the page
+        out["bbox"] = torch.zeros(1, ids.shape[1], 4)
     if "LED" in type(model).__name__:
         out["global_attention_mask"] = torch.zeros_like(ids)
         out["global_attention_mask"][0, list(globals_)] = 1
@@ -72,7 +74,8 @@ def weights_of(model, rename):
     seen, out = set(), {}
     first = ("shared.weight", "model.shared.weight", "led.shared.weight", "model.decoder.embed_tokens.weight")
     for name, value in sorted(model.state_dict().items(), key=lambda item: (item[0] not in first, item[0])):
-        if value.data_ptr() in seen or ("embed_positions" in name and computes_positions(model)):
+        of_both = name == "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight" and hasattr(model.config, "relative_bias_args")
+        if value.data_ptr() in seen and not of_both or ("embed_positions" in name and computes_positions(model)):
             continue
         seen.add(value.data_ptr())
         out[rename(name)] = value.clone().contiguous()
@@ -214,6 +217,17 @@ def t5gemma2(vocab):
         attention_dropout=0.0, eos_token_id=1, pad_token_id=0, tie_word_embeddings=True)
 
 
+def florence2(vocab):
+    text = {"model_type": "bart", "vocab_size": vocab, "d_model": 16, "encoder_layers": 2, "decoder_layers": 2,
+            "encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 32,
+            "max_position_embeddings": 64, "activation_function": "gelu", "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2,
+            "decoder_start_token_id": 2, "forced_eos_token_id": None, "tie_word_embeddings": True}
+    vision = {"model_type": "florence_vision", "depths": [1], "embed_dim": [8], "num_heads": [2], "num_groups": [2],
+              "patch_padding": [3], "patch_prenorm": [False], "patch_size": [7], "patch_stride": [4], "window_size": 3,
+              "projection_dim": 16, "max_position_embeddings": 6, "max_temporal_embeddings": 2, "mlp_ratio": 2.0}
+    return T.Florence2Config, dict(text_config=text, vision_config=vision, image_token_id=149, tie_word_embeddings=True)
+
+
 def bert(kind, d, heads, layers, ffn, vocab, pad, act="gelu", **more):
     return {"model_type": kind, "hidden_size": d, "num_attention_heads": heads, "num_hidden_layers": layers,
             "intermediate_size": ffn, "vocab_size": vocab, "pad_token_id": pad, "hidden_act": act,
@@ -294,6 +308,27 @@ FAMILIES = {
         "special": ENDS_AT_3,
         "more": lambda s: [("language", s[5], {}, [3, 141]),
                            ("pads", s[5][:4] + [0] + s[5][4:7] + [0, 0] + s[5][7:], {}, [3, 141, 20, 0, 21])]},
+    "seamless1-ids": {
+        "model": (T.SeamlessM4TConfig, dict(
+            vocab_size=150, hidden_size=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, scale_embedding=True,
+            decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=24, max_position_embeddings=64)),
+        "class": T.SeamlessM4TForTextToText, "ids": (4, 140), "before": [140], "behind": [3], "start": 3,
+        "special": ENDS_AT_3,
+        "more": lambda s: [("language", s[5], {}, [3, 141])]},
+    # Texts alone.
+    "florence2-ids": {
+        "model": florence2(150), "class": T.Florence2ForConditionalGeneration, "ids": (4, 149), "before": [0], "behind": [2],
+        "start": 2, "special": {**BART, "max_length": 48},
+        "files": {"preprocessor_config.json": {"image_processor_type": "CLIPImageProcessor", "do_center_crop": False,
+                                              "size": {"height": 16, "width": 16}}}},
+    # Texts alone; the page's places are all 0.
+    "udop-ids": {
+        "model": (T.UdopConfig, dict(
+            vocab_size=150, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_decoder_layers=2, num_heads=4, image_size=16, patch_size=8,
+            relative_attention_num_buckets=32, relative_attention_max_distance=128, max_2d_position_embeddings=65,
+            relative_bias_args=[{"type": kind} for kind in ("1d", "horizontal", "vertical")])),
+        "class": T.UdopForConditionalGeneration, "t5": True, "spread": 1.6, "ids": (4, 150), "before": [], "behind": [1],
+        "start": 0, "special": {**T5, "max_length": 48}},
     # An expert takes three tokens of an input.
     "switch-ids": {
         "model": (T.SwitchTransformersConfig, dict(
@@ -385,6 +420,8 @@ def build(name, out):
                                         "is_encoder_decoder": True, "torch_dtype": "float32", **settings, **special})
     write_json(folder / "generation_config.json", {**family["special"], "transformers_version": T.__version__})
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "ByT5Tokenizer"})
+    for file, content in family.get("files", {}).items():
+        write_json(folder / file, content)
     loaded = (of or T.AutoModelForSeq2SeqLM).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     maker = Maker(loaded)
     one = [m(**inputs_of(sources[4], m), decoder_input_ids=torch.tensor([[2, 9, 8]])).logits for m in (model, loaded)]

@@ -21,9 +21,10 @@ def unit(rows):  # none of them wins everywhere
 
 def fill(model, tag, family):
     """Weights with which outputs vary: sharp attention, logits a few units apart, no token preferred."""
-    d, is_t5 = getattr(model.config, "d_model", None) or model.config.hidden_size, family.get("t5", False)
-    layers = getattr(model.config, "num_decoder_layers", None) or getattr(model.config, "decoder_layers", 0)
-    last_norm = f"decoder.layers.{layers - 1}." + ("feed_forward_layer_norm." if hasattr(model.config, "ngram") else "final_layer_norm.")
+    config = getattr(model.config, "text_config", None) or model.config
+    d, is_t5 = getattr(config, "d_model", None) or config.hidden_size, family.get("t5", False)
+    layers = getattr(config, "num_decoder_layers", None) or getattr(config, "decoder_layers", 0)
+    last_norm = f"decoder.layers.{layers - 1}." + ("feed_forward_layer_norm." if hasattr(config, "ngram") else "final_layer_norm.")
     if is_t5 or hasattr(model.get_decoder(), "layer_norm"):
         last_norm = "no such norm"
     embedding = 1.0 if is_t5 else 1 / math.sqrt(d)
@@ -32,7 +33,7 @@ def fill(model, tag, family):
         if "embed_positions" in name or "position_embeddings" in name:
             if type(model).__name__.startswith(("Pegasus", "FSMT")):
                 continue
-            scaled = getattr(model.config, "scale_embedding", False)
+            scaled = getattr(config, "scale_embedding", False)
             new = normal(shape, 1.2 * embedding * (math.sqrt(d) if scaled else 1.0), *key)
         elif name == "lm_head.weight":  # the embeddings
             continue
@@ -43,7 +44,7 @@ def fill(model, tag, family):
         elif name.endswith(("shared.weight", "embed_tokens.weight", "word_embeddings.weight")):
             new = unit(normal(shape, 1.0, tag, "tokens")) * embedding * math.sqrt(d)
             if not is_t5:
-                new[model.config.pad_token_id] = 0  # as fairseq has it; positions do not count pads
+                new[config.pad_token_id] = 0  # as fairseq has it; positions do not count pads
         elif name == "final_logits_bias":
             new = normal(shape, 0.5, *key)
         elif "relative_attention_bias" in name:
@@ -60,7 +61,7 @@ def fill(model, tag, family):
         else:
             factor = 1.0
             if re.search(r"(q_proj|k_proj|query_proj|key_proj|\.q|\.k|query|key|query_global|key_global)\.weight$", name):
-                factor = math.sqrt(2.6 / math.sqrt(model.config.d_kv)) if is_t5 else math.sqrt(2.6)
+                factor = math.sqrt(2.6 / math.sqrt(config.d_kv)) if is_t5 else math.sqrt(2.6)
             elif re.search(r"(out_proj|\.o|self_attn\.output)\.weight$", name):
                 factor = 1.0 if "encoder_attn" in name or "EncDec" in name or "cross_att" in name else 1.2
             elif re.search(r"(fc1|wi|wi_0|wi_1|intermediate)\.weight$", name):

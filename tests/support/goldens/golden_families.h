@@ -18,16 +18,17 @@ inline Checkpoints bart_goldens() {
 
 // Of all other families.
 inline Checkpoints family_goldens() {
-  return {"bigbird-ids",      "blenderbot-tiny",   "blenderbot-small-tiny",
-          "byt5-tiny",        "flan-t5-untied",    "fsmt-ids",
-          "led-ids",          "longt5-global-ids", "longt5-ids",
-          "m2m100-ids",       "marian-tiny",       "mbart-ids",
-          "mbart50-tiny",     "mt5-tiny",          "mvp-tiny",
-          "nllb-ids",         "nllb-moe-ids",      "pegasus-ids",
-          "pegasus-x-ids",    "plbart-tiny",       "prophetnet-ids",
-          "roberta2bert-ids", "roberta2gpt2-ids",  "seamless-ids",
-          "switch-ids",       "t5-tiny",           "t5gemma-ids",
-          "t5gemma2-ids",     "umt5-tiny"};
+  return {"bigbird-ids",    "blenderbot-tiny",  "blenderbot-small-tiny",
+          "byt5-tiny",      "flan-t5-untied",   "florence2-ids",
+          "fsmt-ids",       "led-ids",          "longt5-global-ids",
+          "longt5-ids",     "m2m100-ids",       "marian-tiny",
+          "mbart-ids",      "mbart50-tiny",     "mt5-tiny",
+          "mvp-tiny",       "nllb-ids",         "nllb-moe-ids",
+          "pegasus-ids",    "pegasus-x-ids",    "plbart-tiny",
+          "prophetnet-ids", "roberta2bert-ids", "roberta2gpt2-ids",
+          "seamless-ids",   "seamless1-ids",    "switch-ids",
+          "t5-tiny",        "t5gemma-ids",      "t5gemma2-ids",
+          "umt5-tiny"};
 }
 
 inline Checkpoints text_goldens() {
