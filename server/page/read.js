@@ -31,6 +31,7 @@ export class Reader {
     this.working = null;
     this.last = 'data:image/png;base64,…';
     $('read-options').append(
+        field('read', 'prompt', 'Text beside the image', {type: 'text', autocomplete: 'off', spellcheck: false, placeholder: 'none, or a task such as <OCR>'}),
         field('read', 'decoder_prompt', 'Output begins with', {type: 'text', autocomplete: 'off', spellcheck: false}),
         field('read', 'max_tokens', 'Most tokens', {type: 'number', min: 1, inputmode: 'numeric', placeholder: 'no limit'}),
         field('read', 'num_beams', 'Beams', {type: 'number', min: 1, inputmode: 'numeric', placeholder: 'the model’s'}));
@@ -41,7 +42,10 @@ export class Reader {
     $('read-sample').onclick = async () => this.take([await drawLine(LINE)]);
     $('read-stop').onclick = () => this.working && this.working.abort();
   }
-  body() { return {prompt: {multi_modal_data: {image: this.last}}, max_tokens: null, ...fieldValues($('read-options'))}; }
+  body() {
+    const {prompt, ...params} = fieldValues($('read-options'));
+    return {prompt: {...prompt && {prompt}, multi_modal_data: {image: this.last}}, max_tokens: null, ...params};
+  }
   curl() { return curlJson('/v1/completions', this.body()); }
 
   async take(files) {
@@ -83,6 +87,7 @@ export class Reader {
     }
     item.setAttribute('aria-busy', 'false');
     if (end.error) return this.fail(item, file, end.error);
+    if (end.parsed) foot.before(element('pre', 'output parsed', typeof end.parsed === 'string' ? end.parsed : JSON.stringify(end.parsed, null, 1)));
     facts.textContent = end.stopped ? 'stopped' : `${file.name} · ${seconds(performance.now() - begun)}`;
     announce(end.stopped ? 'Stopped.' : `${file.name} is read.`);
   }
