@@ -222,7 +222,7 @@ void LiveTranscriber::say(Item& item, std::string text) {
 // Returns the text that the hypothesis settles.
 std::string LiveTranscriber::settle(Item& item, const LiveHypothesis& hypothesis, int64_t length) {
   const auto& segments = hypothesis.segments;
-  std::vector<HeardWord> words;
+  std::vector<LiveWord> words;
   for (size_t i = 0; i < segments.size(); ++i) append_words(segments[i].text, i, words);
   // Where segment i ends; nothing: that is no place to cut.
   const auto place = [&](size_t i) -> std::optional<int64_t> {
@@ -233,7 +233,7 @@ std::string LiveTranscriber::settle(Item& item, const LiveHypothesis& hypothesis
   };
   const auto words_to = [&](size_t i) {
     return static_cast<size_t>(std::count_if(words.begin(), words.end(),
-                                             [i](const HeardWord& w) { return w.segment <= i; }));
+                                             [i](const LiveWord& w) { return w.segment <= i; }));
   };
   const bool full = length >= samples_of(kWindowMs);
   size_t last = segments.size();  // of a full window: the segment that ends it

@@ -29,7 +29,7 @@ bool is_punctuation(char32_t c) {
 
 // Puts a piece without blanks in it, `lead` before it, among the words.
 void add_piece(std::string lead, std::string_view piece, size_t segment,
-               std::vector<HeardWord>& words) {
+               std::vector<LiveWord>& words) {
   size_t begin = 0, end = piece.size();
   while (begin < end) {
     const CodePoint c = code_point_at(piece, begin);
@@ -45,7 +45,7 @@ void add_piece(std::string lead, std::string_view piece, size_t segment,
     words.back().tail += lead + std::string(piece);
     return;
   }
-  HeardWord word;
+  LiveWord word;
   word.text = std::move(lead) + std::string(piece.substr(0, end));
   word.segment = segment;
   word.tail = piece.substr(end);
@@ -55,7 +55,7 @@ void add_piece(std::string lead, std::string_view piece, size_t segment,
 
 }  // namespace
 
-void append_words(std::string_view text, size_t segment, std::vector<HeardWord>& words) {
+void append_words(std::string_view text, size_t segment, std::vector<LiveWord>& words) {
   std::string clean;
   append_utf8_lossy(text, clean);
   std::string lead;
@@ -88,7 +88,7 @@ void append_words(std::string_view text, size_t segment, std::vector<HeardWord>&
 }
 
 // How many words of the hypothesis say what is settled: the beginning that is nearest to it.
-size_t WordAgreement::matched(const std::vector<HeardWord>& heard) const {
+size_t WordAgreement::matched(const std::vector<LiveWord>& heard) const {
   const size_t rows = keys_.size(), columns = heard.size();
   size_t same = 0;
   while (same < std::min(rows, columns) && keys_[same] == heard[same].key) ++same;
@@ -122,8 +122,8 @@ std::string WordAgreement::settle_to(size_t count) {
   return out;
 }
 
-std::string WordAgreement::take(std::vector<HeardWord> heard, size_t settle) {
-  const std::vector<HeardWord> before = std::exchange(heard_, std::move(heard));
+std::string WordAgreement::take(std::vector<LiveWord> heard, size_t settle) {
+  const std::vector<LiveWord> before = std::exchange(heard_, std::move(heard));
   const size_t before_settled = std::exchange(settled_, matched(heard_));
   size_t agreed = 0;
   while (before_settled + agreed < before.size() && settled_ + agreed < heard_.size() &&
@@ -170,7 +170,7 @@ std::string WordAgreement::partial() const {
 
 void WordAgreement::check_integrity() const {
   TANDEM_CHECK(settled_ <= heard_.size());
-  for (const HeardWord& word : heard_) TANDEM_CHECK(!word.text.empty());
+  for (const LiveWord& word : heard_) TANDEM_CHECK(!word.text.empty());
   if (keys_.empty()) TANDEM_CHECK(tail_said_ || settled_ == 0);
 }
 

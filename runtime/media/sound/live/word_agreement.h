@@ -9,20 +9,20 @@
 
 namespace tandem {
 
-struct HeardWord {
+struct LiveWord {
   std::string text;    // with the blanks and the punctuation before it
   std::string tail;    // the punctuation behind it
   std::string key;     // in lower case, without punctuation: what is compared
   size_t segment = 0;  // of the hypothesis
 };
 // Splits at blanks, and between the characters of languages that write none. Appends.
-void append_words(std::string_view text, size_t segment, std::vector<HeardWord>& words);
+void append_words(std::string_view text, size_t segment, std::vector<LiveWord>& words);
 
 class WordAgreement {
  public:
   // The next hypothesis of the whole window. `settle`: words from the first on that are settled
   // whether or not the hypothesis before had them too. Returns what is settled by it, as text.
-  std::string take(std::vector<HeardWord> heard, size_t settle = 0);
+  std::string take(std::vector<LiveWord> heard, size_t settle = 0);
   // No more hypotheses of this window come: the last one's words are all settled.
   std::string finish();
   // The window now begins behind the words of the last hypothesis up to segment `segment`, all of
@@ -30,7 +30,7 @@ class WordAgreement {
   std::string cut(size_t segment);
 
   // Words of the last hypothesis, and how many of them are settled.
-  const std::vector<HeardWord>& heard() const { return heard_; }
+  const std::vector<LiveWord>& heard() const { return heard_; }
   size_t num_settled() const { return settled_; }
   // The first words of the last hypothesis.
   std::string text_to(size_t count) const;
@@ -39,11 +39,11 @@ class WordAgreement {
   void check_integrity() const;
 
  private:
-  size_t matched(const std::vector<HeardWord>& heard) const;
+  size_t matched(const std::vector<LiveWord>& heard) const;
   std::string settle_to(size_t count);
 
   std::vector<std::string> keys_;  // of the words that are settled in this window
-  std::vector<HeardWord> heard_;
+  std::vector<LiveWord> heard_;
   size_t settled_ = 0;
   bool tail_said_ = true;  // of the last settled word
 };

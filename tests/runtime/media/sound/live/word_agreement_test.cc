@@ -5,15 +5,15 @@
 namespace tandem::word_agreement_test {
 namespace {
 
-std::vector<HeardWord> words(const std::string& text) {
-  std::vector<HeardWord> out;
+std::vector<LiveWord> words(const std::string& text) {
+  std::vector<LiveWord> out;
   append_words(text, 0, out);
   return out;
 }
 
 std::string shown(const std::string& text) {
   std::string out, whole;
-  for (const HeardWord& word : words(text)) {
+  for (const LiveWord& word : words(text)) {
     out += "[" + word.text + "|" + word.tail + "|" + word.key + "]";
     whole += word.text + word.tail;
   }
@@ -64,7 +64,7 @@ TEST(WordAgreement, TakesNothingBack) {
 
 TEST(WordAgreement, IsCutBehindASegment) {
   WordAgreement a;
-  std::vector<HeardWord> heard;
+  std::vector<LiveWord> heard;
   append_words(" One two.", 0, heard);
   append_words(" Three four", 1, heard);
   EXPECT_EQ(a.take(heard), "");
