@@ -61,7 +61,7 @@ std::vector<std::string> files_of_pattern(const std::string& pattern, const Know
 
 bool is_pattern(const std::string& argument) {
   std::error_code error;
-  return argument.find_first_of("*?") != std::string::npos && !fs::exists(argument, error);
+  return argument.find_first_of("*?[") != std::string::npos && !fs::exists(argument, error);
 }
 
 std::vector<std::string> expand_files(const std::vector<std::string>& arguments,
