@@ -5,7 +5,7 @@ from PIL import Image
 
 from conftest import GOLDENS, MODEL, ROOT
 from speech_model import make_whisper, wav
-from tandem_infer import pipeline
+from tandem_infer import LLM, pipeline
 
 
 def test_summaries(llm, texts):
@@ -51,6 +51,18 @@ def test_images():
     one = reader(str(file), max_new_tokens=5)
     assert set(one[0]) == {"generated_text"}
     assert reader([str(file), Image.open(file)], max_new_tokens=5) == [one, one]
+
+
+def test_pages():
+    folder = ROOT / "tests" / "data" / "image-models" / "donut-tiny"
+    files = [folder / "image_0.png", folder / "image_1.png"]
+    with LLM(folder, dtype="float32") as llm:
+        one, two = llm.read(files, max_new_tokens=5), llm.read(files[0], max_new_tokens=5)
+        assert all(set(output.parsed) == {"text_sequence"} for output in one)
+        assert two.parsed == one[0].parsed
+        assert pipeline("image-to-text", llm=llm)(files[0], max_new_tokens=5) == [{"generated_text": two.text, "parsed": two.parsed}]
+    with LLM(ROOT / "tests" / "data" / "vision-tiny", dtype="float32") as llm:
+        assert llm.read(ROOT / "tests" / "data" / "images" / "grey8.png", max_new_tokens=5).parsed is None
 
 
 def test_refusals(llm):
