@@ -57,7 +57,7 @@ json error_json(const proto::Error& error) {
 struct Waiting {
   std::string id;
   bool stream = false, score = false;
-  double seconds = 0;           // of its sound
+  double seconds = 0;  // of its sound
   AnswerReader::Question question;
   proto::RequestOutput output;  // so far
 };

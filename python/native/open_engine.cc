@@ -298,7 +298,8 @@ std::string OpenEngine::parsed(const AnswerReader::Question& question,
   if (!question.has_form() || !impl_->answers) return {};
   const auto& ids = output.outputs(index).token_ids();
   const auto& prompt = output.inputs().prompt_token_ids();
-  return dump_ordered_line(impl_->answers->read(question, {prompt.data(), prompt.data() + prompt.size()},
+  return dump_ordered_line(impl_->answers->read(question,
+                                                {prompt.data(), prompt.data() + prompt.size()},
                                                 {ids.data(), ids.data() + ids.size()}));
 }
 
