@@ -188,9 +188,9 @@ std::string with_markdown_formulas(std::string text) {
       {"\\. ", ". "}, {"\\bm{", "\\mathbf{"}, {"{\\\\bm ", "\\mathbf{"}};
   static const std::array<PageRule, 3> rules = {
       PageRule{R"(\\mbox{ ?\\boldmath\$(.*?)\$})", R"(\\mathbf{\1})"},
-      PageRule{
-          R"(((?:http|ftp|https):\/\/(?:[\w_-]+(?:(?:\.[\w_-]+)+))(?:[\w.,@?^=%&:\/~+#-]*[\w@?^=%&\/~+#-])))",
-          R"([\1](\1))"},
+      PageRule{R"(((?:http|ftp|https):\/\/(?:[\w_-]+(?:(?:\.[\w_-]+)+)))"
+               R"((?:[\w.,@?^=%&:\/~+#-]*[\w@?^=%&\/~+#-])))",
+               R"([\1](\1))"},
       PageRule{R"(```\s*(.+?)\s*```)", R"(```\n\1\n```)", kWhole, PythonExpression::Dot::kAny}};
   return after_rules(rules, with_replaced(kBold, after_rules(tags, std::move(text))));
 }
