@@ -29,6 +29,7 @@ for file in bin/tandem libexec/tandem/tandem-decoder lib/systemd/system/tandem.s
   [ -f "$folder/prefix/$file" ] || { echo "FAILED: $file is not installed"; exit 1; }
 done
 "$folder/prefix/libexec/tandem/tandem-decoder" --help >/dev/null
+if [ -f "$build/bin/tandem-page-decoder" ]; then "$folder/prefix/libexec/tandem/tandem-page-decoder" --help >/dev/null; fi
 if ldd "$folder/prefix/bin/tandem" | grep -E 'libmpi|libopen-(rte|pal)'; then
   echo "FAILED: tandem is linked with MPI, which is for its plugin"
   exit 1
@@ -45,7 +46,7 @@ if [ $status != 1 ] || ! grep -q "MPI cannot be used: .*TANDEM_MPI_PLUGIN" "$fol
   echo "FAILED: status $status of a rank without MPI's plugin: $(cat "$folder/log")"
   exit 1
 fi
-if ldd "$folder/prefix/bin/tandem" | grep -E 'libav(codec|format|util)|libsw|libpng|libjpeg|libtiff|libwebp|libgif'; then
+if ldd "$folder/prefix/bin/tandem" | grep -E 'libav(codec|format|util)|libsw|libpng|libjpeg|libtiff|libwebp|libgif|libpoppler'; then
   echo "FAILED: these libraries are the decoder's alone"
   exit 1
 fi
