@@ -31,7 +31,8 @@ export class Reader {
     this.working = null;
     this.last = 'data:image/png;base64,…';
     $('read-options').append(
-        field('read', 'prompt', 'Text beside the image', {type: 'text', autocomplete: 'off', spellcheck: false, placeholder: 'none, or a task such as <OCR>'}),
+        field('read', 'prompt', 'Text beside the image',
+              {type: 'text', autocomplete: 'off', spellcheck: false, placeholder: 'none, or a task such as <OCR>'}),
         field('read', 'decoder_prompt', 'Output begins with', {type: 'text', autocomplete: 'off', spellcheck: false}),
         field('read', 'max_tokens', 'Most tokens', {type: 'number', min: 1, inputmode: 'numeric', placeholder: 'no limit'}),
         field('read', 'num_beams', 'Beams', {type: 'number', min: 1, inputmode: 'numeric', placeholder: 'the model’s'}));
@@ -87,7 +88,8 @@ export class Reader {
     }
     item.setAttribute('aria-busy', 'false');
     if (end.error) return this.fail(item, file, end.error);
-    if (end.parsed) foot.before(element('pre', 'output parsed', typeof end.parsed === 'string' ? end.parsed : JSON.stringify(end.parsed, null, 1)));
+    const said = end.parsed;
+    if (said) foot.before(element('pre', 'output parsed', typeof said === 'string' ? said : JSON.stringify(said, null, 1)));
     facts.textContent = end.stopped ? 'stopped' : `${file.name} · ${seconds(performance.now() - begun)}`;
     announce(end.stopped ? 'Stopped.' : `${file.name} is read.`);
   }
