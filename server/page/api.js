@@ -72,7 +72,7 @@ export async function* eventsOf(response) {
   }
 }
 
-// One text of /v1/completions as it comes: onText(piece). Returns {usage, cut, warnings}, or
+// One text of /v1/completions as it comes: onText(piece). Returns {usage, cut, warnings, parsed}, or
 // {stopped: true}, or {error}.
 export async function complete(body, signal, onText) {
   const out = {usage: null, cut: false, warnings: []};
@@ -84,6 +84,7 @@ export async function complete(body, signal, onText) {
       for (const choice of event.choices) {
         if (choice.text) onText(choice.text);
         if (choice.finish_reason === 'length') out.cut = true;
+        if (choice.parsed !== undefined) out.parsed = choice.parsed;
       }
       if (event.warnings) out.warnings.push(...event.warnings);
       if (event.usage) out.usage = event.usage;
