@@ -10,7 +10,7 @@
 namespace tandem::launcher {
 namespace {
 
-constexpr const char* kField = "FILE";
+constexpr const char* kFileArgument = "FILE";
 
 bool holds_document(const MediaSource& source) {
   std::string first(1024, '\0');
@@ -67,7 +67,8 @@ std::string PageFiles::image(const std::string& page) const {
   if (at.page > 0)
     return page_image(is_input ? *input_ : MediaSource::open(at.file, at.file), at.page, dpi_,
                       at.file);
-  return is_input ? input_->bytes(kField, kMaxImageBytes) : read_image_file(at.file, kField);
+  return is_input ? input_->bytes(kFileArgument, kMaxImageBytes)
+                  : read_image_file(at.file, kFileArgument);
 }
 
 }  // namespace tandem::launcher
