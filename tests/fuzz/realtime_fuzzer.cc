@@ -43,6 +43,11 @@ void run_frames(std::string_view bytes) {
   boost::asio::io_context io;
   Pipe pipe(io), client(io);
   pipe.connect(client);
+  // (Without work it stops.)
+  const auto poll = [&io] {
+    io.restart();
+    io.poll();
+  };
   bool ended = false;
   std::shared_ptr<server::WebSocket<Pipe>> socket;
   socket = std::make_shared<server::WebSocket<Pipe>>(
@@ -55,15 +60,15 @@ void run_frames(std::string_view bytes) {
                                      },
                                      [&] { ended = true; }});
   socket->accept(socket_request(), {});
-  io.poll();
+  poll();
   pipe.append({bytes.data(), bytes.size() / 2});
-  io.poll();
+  poll();
   pipe.append({bytes.data() + bytes.size() / 2, bytes.size() - bytes.size() / 2});
-  io.poll();
+  poll();
   client.close();
-  io.poll();
+  poll();
   if (!ended) socket->abort();
-  io.poll();
+  poll();
   TANDEM_CHECK(ended);
 }
 

@@ -4,6 +4,7 @@
 // The stream is a parameter for the fuzzer, which has no sockets.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/bind_handler.hpp>
@@ -18,6 +19,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -61,13 +63,11 @@ class WebSocket : public std::enable_shared_from_this<WebSocket<Next>> {
         next_(next),
         limits_(limits),
         hooks_(std::move(hooks)),
-        stream_(next),
         timer_(next.get_executor()) {
-    stream_.read_message_max(limits_.message_bytes);
-    stream_.auto_fragment(false);
-    stream_.set_option(boost::beast::websocket::stream_base::timeout{
-        std::chrono::seconds(5), boost::beast::websocket::stream_base::none(), false});
-    stream_.control_callback([this](auto, auto) { heard_at_ = Clock::now(); });
+    stream_.emplace(next);
+    stream_->read_message_max(limits_.message_bytes);
+    stream_->auto_fragment(false);
+    stream_->control_callback([this](auto, auto) { heard_at_ = Clock::now(); });
   }
 
   // Answers the request; its headers and `more` are those of the answer. Once.
@@ -78,11 +78,16 @@ class WebSocket : public std::enable_shared_from_this<WebSocket<Next>> {
   void hold(bool held);
   // Says goodbye when all messages have gone.
   void close(uint16_t code, std::string reason);
-  // Ends now.
+  // Ends now. Operations of Beast's that wait for each other (a read that has failed and a goodbye)
+  // end with its stream, once those of the socket have ended.
   void abort() {
+    if (std::exchange(aborted_, true)) return;
     stopping_ = true;
     boost::beast::close_socket(boost::beast::get_lowest_layer(next_));
-    end_if_idle();
+    boost::asio::post(next_.get_executor(), [self = this->shared_from_this()] {
+      self->stream_.reset();
+      self->end_if_idle();
+    });
   }
   bool ended() const { return ended_; }
   // The client has said goodbye, or we have, and it has answered.
@@ -93,14 +98,31 @@ class WebSocket : public std::enable_shared_from_this<WebSocket<Next>> {
   using Clock = std::chrono::steady_clock;
   using ErrorCode = boost::system::error_code;
 
-  // A handler that keeps everything alive, and is counted.
+  static constexpr std::chrono::seconds kGoodbyeTime{5};
+
+  // One operation that is under way.
+  class Counted {
+   public:
+    explicit Counted(std::shared_ptr<WebSocket> self) : self_(std::move(self)) {
+      ++self_->operations_;
+    }
+    Counted(Counted&& other) noexcept = default;
+    ~Counted() { end(); }
+    std::shared_ptr<WebSocket> end() {
+      if (self_ != nullptr) --self_->operations_;
+      return std::exchange(self_, nullptr);
+    }
+
+   private:
+    std::shared_ptr<WebSocket> self_;
+  };
+  // A handler that keeps everything alive, and is counted until it has been called, or is gone.
   template <class F>
   auto on_done(F f) {
-    ++operations_;
-    return [self = this->shared_from_this(), f = std::move(f)](ErrorCode ec, auto... more) mutable {
-      --self->operations_;
+    return [counted = Counted(this->shared_from_this()), f = std::move(f)](ErrorCode ec,
+                                                                           auto... more) mutable {
       f(ec);
-      self->end_if_idle();
+      if (const auto self = counted.end()) self->end_if_idle();
     };
   }
   void read();
@@ -108,11 +130,12 @@ class WebSocket : public std::enable_shared_from_this<WebSocket<Next>> {
   void write();
   void say_goodbye();
   void tick();
+  void look_at_clock(Clock::time_point now);
   void stop(const ErrorCode& ec);
   void end_if_idle() {
     if (!stopping_ || operations_ > 0 || std::exchange(ended_, true)) return;
     timer_.cancel();
-    stream_.control_callback({});
+    if (stream_) stream_->control_callback({});
     const Hooks hooks = std::exchange(hooks_, {});
     if (hooks.on_end) hooks.on_end();
   }
@@ -121,17 +144,18 @@ class WebSocket : public std::enable_shared_from_this<WebSocket<Next>> {
   Next& next_;
   const WebSocketLimits limits_;
   Hooks hooks_;
-  boost::beast::websocket::stream<Next&, false> stream_;
+  std::optional<boost::beast::websocket::stream<Next&, false>> stream_;
   boost::asio::steady_timer timer_;
   boost::beast::http::request<boost::beast::http::empty_body> request_;
   boost::beast::flat_buffer incoming_;
   std::deque<std::string> unsent_;
   size_t unsent_bytes_ = 0, bytes_sent_ = 0;
   boost::beast::websocket::close_reason goodbye_;
-  Clock::time_point heard_at_ = Clock::now(), write_began_;
+  Clock::time_point heard_at_ = Clock::now(), write_began_, goodbye_at_;
   int operations_ = 0;
   bool open_ = false, reading_ = false, writing_ = false, pinging_ = false;
   bool held_ = false, closing_ = false, stopping_ = false, ended_ = false, clean_ = false;
+  bool aborted_ = false;
 };
 
 template <class Next>
@@ -141,32 +165,32 @@ void WebSocket<Next>::accept(const HttpRequest& request, const Headers& more) {
   request_.target("/");
   request_.version(11);
   for (const auto& [name, value] : request.headers) request_.insert(name, value);
-  stream_.set_option(boost::beast::websocket::stream_base::decorator(
+  stream_->set_option(boost::beast::websocket::stream_base::decorator(
       [more, id = request.id](boost::beast::websocket::response_type& answer) {
         answer.set(http::field::server, "tandem");
         answer.set("x-request-id", id);
         for (const auto& [name, value] : more) answer.insert(name, value);
       }));
-  stream_.async_accept(request_, on_done([this](ErrorCode ec) {
-                         if (ec || stopping_) return stop(ec);
-                         open_ = true;
-                         stream_.text(true);
-                         tick();
-                         read();
-                         write();
-                       }));
+  tick();
+  stream_->async_accept(request_, on_done([this](ErrorCode ec) {
+                          if (ec || stopping_) return stop(ec);
+                          open_ = true;
+                          stream_->text(true);
+                          read();
+                          write();
+                        }));
 }
 
 template <class Next>
 void WebSocket<Next>::read() {
   if (!open_ || reading_ || held_ || stopping_) return;
   reading_ = true;
-  stream_.async_read(incoming_, on_done([this](ErrorCode ec) {
-                       reading_ = false;
-                       if (ec) return stop(ec);
-                       take();
-                       read();
-                     }));
+  stream_->async_read(incoming_, on_done([this](ErrorCode ec) {
+                        reading_ = false;
+                        if (ec) return stop(ec);
+                        take();
+                        read();
+                      }));
 }
 
 template <class Next>
@@ -176,7 +200,7 @@ void WebSocket<Next>::take() {
   incoming_.consume(incoming_.size());
   if (incoming_.capacity() > 65536) incoming_.shrink_to_fit();
   if (closing_ || stopping_) return;
-  if (!stream_.got_text()) return close(1003, "messages are texts");
+  if (!stream_->got_text()) return close(1003, "messages are texts");
   const auto on_message = hooks_.on_message;
   if (on_message) on_message(std::move(text));
 }
@@ -203,14 +227,14 @@ void WebSocket<Next>::write() {
   }
   writing_ = true;
   write_began_ = Clock::now();
-  stream_.async_write(boost::asio::buffer(unsent_.front()), on_done([this](ErrorCode ec) {
-                        writing_ = false;
-                        if (ec) return stop(ec);
-                        bytes_sent_ += unsent_.front().size();
-                        unsent_bytes_ -= unsent_.front().size();
-                        unsent_.pop_front();
-                        write();
-                      }));
+  stream_->async_write(boost::asio::buffer(unsent_.front()), on_done([this](ErrorCode ec) {
+                         writing_ = false;
+                         if (ec) return stop(ec);
+                         bytes_sent_ += unsent_.front().size();
+                         unsent_bytes_ -= unsent_.front().size();
+                         unsent_.pop_front();
+                         write();
+                       }));
 }
 
 template <class Next>
@@ -231,44 +255,51 @@ void WebSocket<Next>::close(uint16_t code, std::string reason) {
 template <class Next>
 void WebSocket<Next>::say_goodbye() {
   writing_ = true;
-  write_began_ = Clock::now();
-  stream_.async_close(goodbye_, on_done([this](ErrorCode ec) {
-                        clean_ = !ec;
-                        stopping_ = true;
-                      }));
+  write_began_ = goodbye_at_ = Clock::now();
+  stream_->async_close(goodbye_, on_done([this](ErrorCode ec) {
+                         clean_ = !ec;
+                         stopping_ = true;
+                       }));
 }
 
 template <class Next>
 void WebSocket<Next>::tick() {
-  if (stopping_) return;
-  timer_.expires_after(limits_.ping_after / 4);
+  if (ended_) return;
+  timer_.expires_after(
+      std::min<std::chrono::milliseconds>(limits_.ping_after / 4, std::chrono::seconds(1)));
   timer_.async_wait([weak = this->weak_from_this()](ErrorCode ec) {
     const auto self = weak.lock();
-    if (ec || self == nullptr || self->stopping_) return;
-    const auto now = Clock::now();
-    const bool silent = !self->held_ && now - self->heard_at_ > 2 * self->limits_.ping_after;
-    if (silent || (self->writing_ && now - self->write_began_ > self->limits_.write_timeout))
-      return self->abort();
-    if (!self->held_ && !self->pinging_ && !self->closing_ &&
-        now - self->heard_at_ > self->limits_.ping_after) {
-      self->pinging_ = true;
-      self->stream_.async_ping({}, self->on_done([raw = self.get()](ErrorCode error) {
-        raw->pinging_ = false;
-        if (error) raw->stop(error);
-      }));
-    }
+    if (ec || self == nullptr || self->ended_) return;
+    self->look_at_clock(Clock::now());
     self->tick();
   });
+}
+
+template <class Next>
+void WebSocket<Next>::look_at_clock(Clock::time_point now) {
+  if (stopping_ || goodbye_at_ != Clock::time_point()) {
+    if (goodbye_at_ == Clock::time_point()) goodbye_at_ = now;
+    if (now - goodbye_at_ > kGoodbyeTime) abort();
+    return;
+  }
+  const bool silent = !held_ && now - heard_at_ > 2 * limits_.ping_after;
+  if (silent || (writing_ && now - write_began_ > limits_.write_timeout)) return abort();
+  if (!open_ || held_ || pinging_ || closing_ || now - heard_at_ <= limits_.ping_after) return;
+  pinging_ = true;
+  stream_->async_ping({}, on_done([this](ErrorCode ec) {
+                        pinging_ = false;
+                        if (ec) stop(ec);
+                      }));
 }
 
 // After an error of the stream, or the client's goodbye.
 template <class Next>
 void WebSocket<Next>::stop(const ErrorCode& ec) {
+  stopping_ = true;
   if (ec == boost::beast::websocket::error::closed)
     clean_ = true;
-  else if (!closing_)
-    boost::beast::close_socket(boost::beast::get_lowest_layer(next_));
-  stopping_ = true;
+  else
+    abort();
 }
 
 }  // namespace tandem::server
