@@ -27,6 +27,7 @@ const auto& page_files() {
   static const std::array all = std::to_array<PageFile>({
       {"api.js", page::api_js, kScript},
       {"app.js", page::app_js, kScript},
+      {"captions.js", page::captions_js, kScript},
       {"capture.js", page::capture_js, kScript},
       {"docs.css", page::docs_css, kStyle},
       {"docs.js", page::docs_js, kScript},

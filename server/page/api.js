@@ -18,6 +18,9 @@ export async function ask(path, options = {}) {
     if (used === apiKey && !(await wantKey(used !== ''))) return response;
   }
 }
+// Pages send a key with a WebSocket as a protocol's name. Throws where it cannot be one.
+export const openSocket = (path) => new WebSocket(location.origin.replace('http', 'ws') + ROOT + path,
+  ['realtime', ...(apiKey ? ['openai-insecure-api-key.' + apiKey] : [])]);
 export const askJson = (path, body, signal) => ask(path, {
   method: 'POST', signal, body: JSON.stringify(body), headers: {'Content-Type': 'application/json'}});
 

@@ -10,10 +10,16 @@ export class Recorder {
     this.dropped = this.size = 0;  // samples that are gone, that there are in all
     this.node = new AudioWorkletNode(this.context, 'capture', {numberOfOutputs: 0, channelCount: 1, channelCountMode: 'explicit'});
     this.node.port.onmessage = ({data}) => {
-      this.pieces.push(data);
       this.size += data.length;
+      if (this.taker) this.taker(data);
+      else this.pieces.push(data);
     };
     this.context.createMediaStreamSource(this.stream).connect(this.node);
+  }
+  // Pieces go there from now on, those that are here first.
+  give(taker) {
+    for (const piece of this.pieces.splice(0)) taker(piece);
+    this.taker = taker;
   }
   // From there on.
   file(from) {

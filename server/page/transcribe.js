@@ -1,6 +1,7 @@
 // The transcriber: files and a microphone, text with times as it comes, subtitles.
 import {$, announce, button, clearErrors, element, focusError, onRun, option, showBusy, showError, size, takeFiles} from './dom.js';
 import {ask, curlForm, errorOf, eventsOf, failureOf} from './api.js';
+import {Captions} from './captions.js';
 import {byName, nameOf} from './languages.js';
 import {Recorder} from './recorder.js';
 import {minutes, Transcript} from './transcript.js';
@@ -159,8 +160,34 @@ export class Transcriber {
     said.show();
     return from;
   }
+  // Over a WebSocket. False: there was none, and nothing is lost.
+  async caption(said) {
+    const {recorder} = this, transcription = {};
+    if ($('speech_language').value) transcription.language = $('speech_language').value;
+    if ($('speech_prompt').value && this.model.speech_times) transcription.prompt = $('speech_prompt').value;
+    const seconds = () => `${(recorder.size / recorder.rate).toFixed(1)} s of sound`;
+    const show = (settled, tail) => {
+      Object.assign(said, {settled, tail});
+      said.show();
+      said.state(!recorder.stopped && 'listening', seconds());
+    };
+    try {
+      const captions = new Captions(recorder, {transcription}, show);
+      recorder.wake = () => captions.stop();
+      if (recorder.stopped) captions.stop();
+      await captions.ended;
+    } catch (error) {
+      if (error.unopened || error instanceof DOMException) return false;
+      this.fail(said, error);
+    }
+    if (!said.failed) said.state(!said.segments.length && 'nothing was heard', seconds());
+    return true;
+  }
   async listen(said) {
     const {recorder} = this, {signal} = this.working;
+    // (The server takes rates of whole samples in 8 ms.)
+    const live = $('speech_task').value !== 'translate' && recorder.rate % 125 === 0;
+    if (live && await this.caption(said)) return;
     let from = 0;
     for (let last = false; !last && !said.failed;) {
       if (!recorder.stopped)
