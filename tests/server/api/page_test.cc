@@ -94,7 +94,7 @@ TEST(Page, ItsFilesAreHere) {
     if (script)
       for (const std::string& name : imports_of(text)) wanted.push_back(folder + name);
   }
-  EXPECT_EQ(seen.size(), 19u) << "none that nobody uses";
+  EXPECT_EQ(seen.size(), 20u) << "none that nobody uses";
 }
 
 TEST(Page, AFileOfAnotherVersionIsNotKept) {
