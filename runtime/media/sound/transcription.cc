@@ -98,7 +98,11 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
                                             clock_.empty() ? seconds_ : clock_.seconds());
   pieces_.resize(waiting_.size());
   if (!waiting_.empty()) begin_piece();
-  if (!pieces_.empty() && pieces_[0]->done()) collect();  // no clip is in the sound
+  if (!pieces_.empty() && pieces_[0]->done()) {  // no clip is in the sound
+    pieces_.clear();
+    waiting_.clear();
+    begun_ = 0;
+  }
 }
 
 void Transcription::begin_piece() {

@@ -161,7 +161,8 @@ std::optional<SilenceSkip> find_silence(const HeardSegments& segments, const Hea
                           (next != nullptr && is_odd(*next)) || full_end - segment.end < kNear;
       if (before && behind) {
         const bool ends = seconds(window.sound) - segment.end < threshold;
-        return SilenceSkip{i, ends ? window.sound : frames(std::max(begin + 1, segment.start))};
+        return SilenceSkip{i, ends ? std::max(window.sound, window.begin + window.frames)
+                                   : frames(std::max(begin + 1, segment.start))};
       }
     }
     last_end = segment.end;
