@@ -27,8 +27,8 @@ std::span<const int32_t> begun(const proto::TimestampRules& rules,
   while (begin > 0 && (prompt[begin - 1] < rules.end() || prompt[begin - 1] >= rules.first()))
     --begin;
   const std::span<const int32_t> out = prompt.subspan(begin);
-  return begin > 0 && !out.empty() && out.front() == rules.first() ? out
-                                                                   : std::span<const int32_t>();
+  return begin > 0 && out.size() > 1 && out.front() == rules.first() ? out
+                                                                     : std::span<const int32_t>();
 }
 
 void mask_behind(const proto::TimestampRules& rules, std::span<const int32_t> output,

@@ -52,8 +52,9 @@ TEST(TimestampRules, APromptMayHaveBegunTheText) {
   EXPECT_EQ(left({}, -1, {kSpecial, kFirst, 1, 2}), left({kFirst, 1, 2}));
   EXPECT_EQ(left({3, kFirst + 4}, -1, {kSpecial, kFirst, 1, 2}),
             left({kFirst, 1, 2, 3, kFirst + 4}));
-  for (const Ids& prompt : {Ids{kSpecial}, Ids{kFirst, 1}, Ids{kSpecial, 1, 2},
-                            Ids{kSpecial, kFirst + 1, 1}, Ids{kFirst, 1, kSpecial}})
+  for (const Ids& prompt :
+       {Ids{kSpecial}, Ids{kFirst, 1}, Ids{kSpecial, 1, 2}, Ids{kSpecial, kFirst},
+        Ids{kSpecial, kFirst + 1, 1}, Ids{kFirst, 1, kSpecial}})
     EXPECT_EQ(left({}, 3, prompt), left({}, 3));
 }
 
