@@ -50,10 +50,10 @@ void check(const ClusterConfig& c) {
   check_config(c.engine);
   check_range("--tensor-parallel-size", c.tensor_parallel_size, 1, 256);
   if (c.num_ranks() > kMostRanks)
-    throw invalid_request("--pipeline-parallel-size",
-                          fmt::format("a group has at most {} ranks, and {} stages of {} are {}",
-                                      kMostRanks, stages_of(c.engine), c.tensor_parallel_size,
-                                      c.num_ranks()));
+    throw invalid_request(
+        "--pipeline-parallel-size",
+        fmt::format("a group has at most {} ranks, and {} stages of {} are {}", kMostRanks,
+                    stages_of(c.engine), c.tensor_parallel_size, c.num_ranks()));
   check_range("--data-parallel-size", c.data_parallel_size, 1, 256);
   const auto seconds = [](const char* flag, double value, double least) {
     if (!(value >= least && value <= 1e9))

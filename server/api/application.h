@@ -24,8 +24,8 @@
 
 namespace tandem {
 class AnswerReader;  // runtime/request/answer_reader.h
-class VoiceSource;  // runtime/media/sound/voice/voice_source.h
-}
+class VoiceSource;   // runtime/media/sound/voice/voice_source.h
+}  // namespace tandem
 
 namespace tandem::server {
 
