@@ -97,8 +97,9 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
     merger_ = std::make_unique<ChunkMerger>(*task_->settings, tokenizer_, task_->timestamps,
                                             clock_.empty() ? seconds_ : clock_.seconds());
   pieces_.resize(waiting_.size());
+  const bool has_sound = !waiting_.empty() && waiting_[0].mel.frames > 0;
   if (!waiting_.empty()) begin_piece();
-  if (!pieces_.empty() && pieces_[0]->done()) {  // no clip is in the sound
+  if (has_sound && pieces_[0]->done()) {  // no clip is in it
     pieces_.clear();
     waiting_.clear();
     begun_ = 0;

@@ -158,7 +158,11 @@ TEST_P(Parity, KeysAndValuesInInt8AreNear) {
   const double error = std::sqrt(pages.logit_errors / pages.logit_squares);
   std::cout << "int8 keys and values differ by " << error << " of the root mean square, at most by "
             << pages.logits << "\n";
-  EXPECT_LE(error, std::sqrt(int8.logit_errors / int8.logit_squares));
+  // (Where experts are chosen, either of the two may choose another one, which depends on the
+  // processor's kernels.)
+  const std::string name = GetParam();
+  const bool routed = name == "switch-ids" || name == "nllb-moe-ids";
+  EXPECT_LE(error, routed ? kInt8Error : std::sqrt(int8.logit_errors / int8.logit_squares));
   EXPECT_GT(pages.logits, kLogitsTolerance);
 }
 

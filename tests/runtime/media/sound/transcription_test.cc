@@ -69,6 +69,16 @@ Transcription::Request go(Transcription& t, const Ids& ids, double logprob = 0) 
   return request;
 }
 
+// Nothing of the sound is heard, which is no error: as a sound without speech.
+TEST(Transcription, ClipsBehindTheSoundHaveNoWindows) {
+  for (const json& clips : {json{50}, json{10, 20, 50, 60}}) {
+    Transcription t = make(1000, {{"language", "en"}, {"clip_timestamps", clips}});
+    EXPECT_TRUE(t.next().empty()) << clips;
+    EXPECT_TRUE(t.done()) << clips;
+    EXPECT_TRUE(t.segments().empty()) << clips;
+  }
+}
+
 TEST(Transcription, PromptsOfLanguageAndTask) {
   const auto first = [](const json& params) {
     Transcription t = make(3000, params);

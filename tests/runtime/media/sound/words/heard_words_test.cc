@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "models/family.h"
 #include "runtime/media/sound/transcription.h"
@@ -70,6 +73,34 @@ TEST(HeardWords, ASkipGoesForward) {
   ASSERT_TRUE(skip.has_value());
   EXPECT_GT(skip->begin, window.begin);
   EXPECT_EQ(find_silence({}, window, 0), std::nullopt);
+}
+
+// Also in silence that was added behind a short sound.
+TEST(HeardWords, ASkipGoesForwardBehindTheSound) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto draw = [&](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
+  int skips = 0;
+  for (int i = 0; i < 5000; ++i) {
+    HeardWindow window{draw(0, 4000), draw(1, 3000), 3000, draw(1, 5000)};
+    window.last_speech = draw(0, 40);
+    std::vector<HeardSegment> segments;
+    double at = static_cast<double>(window.begin) / 100;
+    for (int n = draw(1, 3); n > 0; --n) {
+      const double start = at + draw(0, 300) / 100.0, end = start + draw(1, 300) / 100.0;
+      const double probability = draw(0, 10) / 10.0;
+      segments.push_back({start, end, 1, {{{" a", {0}}, start, end, probability}}});
+      at = end;
+    }
+    const auto skip = find_silence(segments, window, draw(0, 20) / 10.0);
+    if (!skip) continue;
+    ++skips;
+    ASSERT_GT(skip->begin, window.begin) << i;
+  }
+  EXPECT_GT(skips, 100);
 }
 
 // A word of a third of a window that the model does not believe in, and what comes of it.
