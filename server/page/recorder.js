@@ -2,7 +2,7 @@
 export class Recorder {
   async start() {
     this.stream = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1}});
-    this.context = new AudioContext();
+    const source = this.listen();
     await this.context.resume();
     await this.context.audioWorklet.addModule(new URL('capture.js', import.meta.url));
     this.rate = this.context.sampleRate;
@@ -14,7 +14,19 @@ export class Recorder {
       if (this.taker) this.taker(data);
       else this.pieces.push(data);
     };
-    this.context.createMediaStreamSource(this.stream).connect(this.node);
+    source.connect(this.node);
+  }
+  // At OpenAI's rate; at the microphone's where the browser does not convert (Firefox).
+  listen() {
+    for (const options of [{sampleRate: 24000}, {}]) {
+      this.context = new AudioContext(options);
+      try {
+        return this.context.createMediaStreamSource(this.stream);
+      } catch (e) {
+        this.context.close();
+        if (!options.sampleRate) throw e;
+      }
+    }
   }
   // Pieces go there from now on, those that are here first.
   give(taker) {

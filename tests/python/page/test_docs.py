@@ -52,7 +52,7 @@ def test_commands_work(page, server):
     commands = page.value("[...document.querySelectorAll('.inside pre')].map(e => e.textContent)")
     tried = 0
     for command in commands:
-        address = next(word for word in command.split() if word.startswith("http"))
+        address = next(word for word in command.split() if word.startswith(("http", "ws")))
         if " -d '" not in command or "{" in address or any(
                 name in address for name in ("ranslat", "detect", "recognition", "lora")):
             continue  # this model has no languages, and reads no sound; this server takes no adapters

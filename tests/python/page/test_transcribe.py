@@ -105,6 +105,7 @@ def test_stop(url, chromium, sounds):
 
 
 def test_a_microphone(url, chromium):
+    chromium.urls.clear()
     choose(chromium, "speech_language", "de")
     chromium.click("#record")
     chromium.wait("document.querySelector('#record').getAttribute('aria-pressed') === 'true'")
