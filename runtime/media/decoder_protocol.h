@@ -24,8 +24,8 @@ static_assert(sizeof(Job) == 32);
 
 // decoder → tandem: frames, a header and so many bytes. First one kHello. A job's frames: kSamples,
 // in order, or one kImage and then kPixels. kWarning may follow. kDone or kError is the last. kDone
-// of a sound has its length in seconds (double), by the file's own samples and rates; of a
-// document's page 0 the number of pages (double).
+// carries a double. A sound's is its length in seconds, by the file's own samples and rates. That
+// of a document's page 0 is the number of pages.
 enum class FrameKind : uint32_t { kHello, kSamples, kImage, kPixels, kWarning, kDone, kError };
 struct FrameHeader {
   FrameKind kind = FrameKind::kDone;
