@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/answers/characters.h"
+#include "base/strings/code_points.h"
+#include "text/answers/lines.h"
 #include "text/answers/page_repetitions.h"
 #include "text/answers/python_expression.h"
 #include "text/replaced.h"
@@ -75,7 +76,7 @@ std::string with_references_and_formulas(std::string text) {
 
 // How deep an item is, by its number: 1.2.3 is two deep. 0 if it is no number.
 size_t depth_of(std::string_view number) {
-  const std::u32string all = characters_of(number);
+  const std::u32string all = code_points_of(number);
   const auto is_part = [](char32_t c) {
     return std::u32string_view(U"ixvIXV\u0130\u0131").find(c) != std::u32string_view::npos ||
            u_isdigit(static_cast<UChar32>(c)) != 0;

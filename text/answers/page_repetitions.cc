@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "text/answers/characters.h"
+#include "base/strings/code_points.h"
 #include "text/answers/indel_ratio.h"
+#include "text/answers/lines.h"
 #include "text/answers/python_expression.h"
 #include "text/replaced.h"
 #include "text/unicode/letter_case.h"
@@ -66,7 +67,7 @@ std::string without_numbers(std::string_view line) {
 
 struct Lines {
   explicit Lines(const std::string& text) : all(lines_of(text)) {
-    for (const std::string& line : all) clean.push_back(characters_of(without_numbers(line)));
+    for (const std::string& line : all) clean.push_back(code_points_of(without_numbers(line)));
   }
   std::vector<std::string> all;
   std::vector<std::u32string> clean;  // without numbers
@@ -109,7 +110,7 @@ std::string behind(const std::string& text, std::string_view mark) {
 }
 
 bool is_like(const std::u32string& base, std::string_view line) {
-  return !(indel_ratio(base, characters_of(without_numbers(line))) < 0.9);
+  return !(indel_ratio(base, code_points_of(without_numbers(line))) < 0.9);
 }
 
 // Looks at a few lines before `section`. Returns whether a line that is another one was found.
@@ -126,7 +127,7 @@ bool find_begin(const Lines& lines, const std::u32string& base, LineRange& secti
     if (is_like(base, line)) continue;
     section.begin = i + 1;
     const std::u32string reference =
-        characters_of(without_numbers(behind(lines.all[i - 1], "* [")));
+        code_points_of(without_numbers(behind(lines.all[i - 1], "* [")));
     if (static_cast<double>(reference.size()) >= 0.75 * static_cast<double>(base.size()) &&
         indel_ratio(base, reference) < 0.9)
       section.begin = i;
@@ -138,7 +139,7 @@ bool find_begin(const Lines& lines, const std::u32string& base, LineRange& secti
 // How many characters of the last line are not those of the line before, numbers aside; nothing if
 // the line before has only numbers.
 std::optional<size_t> other_characters(const std::string& before, const std::string& last) {
-  const std::u32string a = characters_of(before), b = characters_of(last);
+  const std::u32string a = code_points_of(before), b = code_points_of(last);
   const auto is_number = [](char32_t c) {
     return u_getNumericValue(static_cast<UChar32>(c)) != U_NO_NUMERIC_VALUE;
   };
@@ -174,7 +175,7 @@ std::string made_up_part(const Lines& lines, const LineRange& repeated) {
   if (other_before && out.find(kReference) != out.npos)
     out = std::string(kReference) + behind(out, kReference);
   if (other && *other > 0) {
-    const std::u32string characters = characters_of(out);
+    const std::u32string characters = code_points_of(out);
     out = utf8_of(std::u32string_view(characters)
                       .substr(0, characters.size() - std::min(*other, characters.size())));
   }
@@ -184,14 +185,14 @@ std::string made_up_part(const Lines& lines, const LineRange& repeated) {
 }  // namespace
 
 std::string without_repeated_end(const std::string& text) {
-  const std::u32string lower = characters_of(lower_case(text));
+  const std::u32string lower = code_points_of(lower_case(text));
   if (lower.size() < 2 * kLeastRepetition) return text;
   const size_t length = repeated_end(lower);
   if (length == 0) return text;
   const std::u32string_view all = lower, end = all.substr(all.size() - length);
   size_t kept = all.size();
   while (all.substr(0, kept).ends_with(end)) kept -= length;
-  const std::u32string characters = characters_of(text);
+  const std::u32string characters = code_points_of(text);
   return utf8_of(std::u32string_view(characters).substr(0, end_of_first_time(all, kept)));
 }
 

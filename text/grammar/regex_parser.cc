@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings/code_points.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
 #include "text/grammar/character_sets.h"
@@ -15,16 +16,6 @@ namespace tandem {
 namespace {
 
 constexpr char32_t kEnd = 0xffffffff;
-
-std::u32string code_points(std::string_view utf8) {
-  std::u32string out;
-  for (size_t at = 0; at < utf8.size();) {
-    const CodePoint c = code_point_at(utf8, at);
-    out += c.value;
-    at += static_cast<size_t>(c.length);
-  }
-  return out;
-}
 
 std::string shown(char32_t c) {
   std::string text;
@@ -42,7 +33,7 @@ int digit_of(char32_t c) {
 class RegexParser {
  public:
   RegexParser(std::string_view text, Grammar& grammar, const RegexOptions& options)
-      : text_(code_points(text)), grammar_(grammar), options_(options) {}
+      : text_(code_points_of(text)), grammar_(grammar), options_(options) {}
 
   Grammar::Ref parse() {
     const Grammar::Ref all = alternatives(0);

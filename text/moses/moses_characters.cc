@@ -4,7 +4,6 @@
 #include <iterator>
 #include <span>
 
-#include "base/strings/utf8.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem::moses {
@@ -65,23 +64,6 @@ bool keeps_dot(std::string_view language, std::string_view word) {
 bool keeps_dot_before_numbers(std::string_view language, std::string_view word) {
   const Language* known = find(language);
   return known != nullptr && !word.empty() && has(known->before_numbers, word);
-}
-
-std::u32string to_characters(std::string_view text) {
-  std::u32string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint c = code_point_at(text, at);
-    out += c.value;
-    at += static_cast<size_t>(c.length);
-  }
-  return out;
-}
-
-std::string to_utf8(std::u32string_view text) {
-  std::string out;
-  for (const char32_t c : text) append_utf8(c, out);
-  return out;
 }
 
 }  // namespace tandem::moses

@@ -20,7 +20,4 @@ bool knows(std::string_view language);
 bool keeps_dot(std::string_view language, std::string_view word);
 bool keeps_dot_before_numbers(std::string_view language, std::string_view word);
 
-std::u32string to_characters(std::string_view text);  // of valid UTF-8
-std::string to_utf8(std::u32string_view text);
-
 }  // namespace tandem::moses

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/strings/code_points.h"
 #include "text/moses/moses_characters.h"
 #include "text/unicode/python_space.h"
 
@@ -212,7 +213,7 @@ bool is_non_printing(char32_t c) {
 }  // namespace
 
 Text normalize(std::string_view text, std::string_view language) {
-  Text out = to_characters(text);
+  Text out = code_points_of(text);
   plain_punctuation(out);
   normalize_punctuation(out, language);
   while (!out.empty() && is_python_space(out.back())) out.pop_back();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/strings/code_points.h"
 #include "base/strings/utf8.h"
 #include "text/moses/moses_characters.h"
 #include "text/pipeline/models/symbol_bpe.h"
@@ -86,8 +87,8 @@ std::string MosesStream::placed(const std::string& word, bool to_left, bool next
 }
 
 std::string MosesStream::join(const std::string& word) {
-  const std::u32string characters = to_characters(word);
-  const std::u32string last = to_characters(std::exchange(last_, word));
+  const std::u32string characters = code_points_of(word);
+  const std::u32string last = code_points_of(std::exchange(last_, word));
   const auto is_opening = [](char32_t c) { return is_currency(c) || is_one_of(U"([{¿¡", c); };
   const auto is_closing = [](char32_t c) { return is_one_of(U",.?!:;\\%}])", c); };
   const auto is_quote = [](char32_t c) { return is_one_of(U"'\"„“`", c); };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/strings/code_points.h"
 #include "text/moses/moses_characters.h"
 #include "text/unicode/python_space.h"
 
@@ -153,7 +154,7 @@ std::vector<View> words_of(View text) {
 
 // Whether the word before a dot keeps it. `next`: the word behind; empty: none.
 bool keeps_dot_there(View word, View next, std::string_view language) {
-  const std::string as_utf8 = to_utf8(word);
+  const std::string as_utf8 = utf8_of(word);
   const bool letters_and_dots =
       word.find(U'.') != View::npos && std::any_of(word.begin(), word.end(), is_alpha);
   if (letters_and_dots || keeps_dot(language, as_utf8)) return true;
@@ -188,7 +189,7 @@ void append_escaped(View text, std::string& out) {
       case '"': out += "&quot;"; break;
       case '[': out += "&#91;"; break;
       case ']': out += "&#93;"; break;
-      default: out += to_utf8(View(&c, 1));
+      default: out += utf8_of(View(&c, 1));
     }
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/strings/utf8.h"
+#include "base/strings/code_points.h"
 #include "text/unicode/python_space.h"
 
 namespace tandem {
@@ -20,16 +20,6 @@ constexpr std::string_view kJoinsNext = "\"'“¡¿([{-";
 constexpr std::string_view kJoinsBefore = "\"'.。,，!！?？:：”)]}、";
 constexpr char32_t kReplacement = 0xfffd;
 
-std::u32string characters(std::string_view text) {
-  std::u32string out;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint c = code_point_at(text, at);
-    out += c.value;
-    at += static_cast<size_t>(c.length);
-  }
-  return out;
-}
-
 // (A part of such a list is one too, and so is nothing at all.)
 bool is_part_of(std::string_view list, std::string_view text) {
   return list.find(text) != std::string_view::npos;
@@ -38,7 +28,7 @@ bool is_part_of(std::string_view list, std::string_view text) {
 // The shortest runs of tokens that are whole characters. A replacement character ends a run where
 // the whole text has one too.
 Groups whole_characters(const Tokenizer& tokenizer, const Ids& tokens) {
-  const std::u32string all = characters(tokenizer.decode(tokens, /*skip_special=*/false));
+  const std::u32string all = code_points_of(tokenizer.decode(tokens, /*skip_special=*/false));
   Groups out;
   Ids ids;
   std::vector<size_t> places;
@@ -47,7 +37,7 @@ Groups whole_characters(const Tokenizer& tokenizer, const Ids& tokens) {
     ids.push_back(tokens[i]);
     places.push_back(i);
     std::string text = tokenizer.decode(ids, /*skip_special=*/false);
-    const std::u32string decoded = characters(text);
+    const std::u32string decoded = code_points_of(text);
     const size_t broken = decoded.find(kReplacement);
     if (broken != std::u32string::npos && begin + broken < all.size() &&
         all[begin + broken] != kReplacement)

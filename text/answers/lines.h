@@ -1,4 +1,4 @@
-// Texts by the character, as Python indexes them.
+// Texts by the line, as Python splits them.
 #pragma once
 
 #include <string>
@@ -6,10 +6,6 @@
 #include <vector>
 
 namespace tandem {
-
-// Of valid UTF-8, and back.
-std::u32string characters_of(std::string_view text);
-std::string utf8_of(std::u32string_view characters);
 
 // str.split("\n"): at least one line.
 std::vector<std::string> lines_of(std::string_view text);
