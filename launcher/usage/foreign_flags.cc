@@ -11,6 +11,8 @@ constexpr std::string_view kNotBuilt = "it is not built here";
 constexpr std::string_view kNoNeed = "it needs no flag here";
 constexpr std::string_view kDecoderOnly =
     "it is for decoder-only models; the models here have an encoder";
+constexpr std::string_view kConstrained =
+    "a request asks for it: guided_json, guided_regex, guided_choice or guided_grammar";
 constexpr std::string_view kOwnCode = "code of a checkpoint is never run";
 constexpr std::string_view kLines = "lines of subtitles are the model's segments here";
 constexpr std::string_view kDiarize = "it is not built here: speakers are not told apart";
@@ -42,8 +44,10 @@ constexpr ForeignFlag kForeign[] = {
     {"--attn-implementation --attention-backend --flash-attn --use-flash-attention -fa "
      "--compilation-config --optimization-level -O --use-v2-block-manager",
      "", kNoNeed},
-    {"--enable-lora --lora-modules --max-loras --max-lora-rank --peft-model --adapter", "",
-     "adapters are not built here: merge them into the checkpoint"},
+    {"--enable-lora --max-cpu-loras --lora-dtype --fully-sharded-loras", "", kNoNeed},
+    {"--lora-adapters --lora-paths --lora-path --lora-dir --peft-model --adapter --adapters",
+     "--lora-modules", "as in --lora-modules NAME=DIR"},
+    {"--lora-name --adapter-name --adapter-id", "--lora", ""},
     // Engine
     {"--batch-size --max-batch-size --max-concurrent-requests --parallel -np --max-running-seqs",
      "--max-num-seqs", ""},
@@ -85,9 +89,8 @@ constexpr ForeignFlag kForeign[] = {
     {"--workers --api-server-count --http-workers", "--http-threads", ""},
     {"--max-waiting-requests --max-queue-size --queue-size", "--max-requests", ""},
     {"--chat-template", "--prompt-template", ""},
-    {"--enable-auto-tool-choice --tool-call-parser --reasoning-parser --guided-decoding-backend "
-     "--structured-outputs-config --jinja",
-     "", kDecoderOnly},
+    {"--enable-auto-tool-choice --tool-call-parser --reasoning-parser --jinja", "", kDecoderOnly},
+    {"--guided-decoding-backend --structured-outputs-config --disable-any-whitespace", "", kNoNeed},
     {"--generation-config --override-generation-config", "",
      "the checkpoint's generation_config.json counts"},
     {"--timeout --request-timeout-s", "--request-timeout", ""},
@@ -114,8 +117,11 @@ constexpr ForeignFlag kForeign[] = {
     {"--diversity-penalty --num-beam-groups --penalty-alpha --coverage-penalty --patience "
      "--guidance-scale --typical-p --epsilon-cutoff --eta-cutoff --constraints "
      "--prefix-bias-beta "
-     "--replace-unknowns --use-vmap --grammar --dola-layers",
+     "--replace-unknowns --use-vmap --dola-layers",
      "", kNotBuilt},
+    {"--grammar --grammar-file -j --json-schema --regex --choice --guided-json --guided-regex "
+     "--guided-choice --guided-grammar",
+     "", kConstrained},
     {"--disable-unk", "--suppress-tokens", "name the token's id"},
     {"--input-file --src-file --text-file --file -i -f", "--input",
      "files of sound and images are arguments without a flag"},

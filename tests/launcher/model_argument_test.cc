@@ -69,6 +69,10 @@ TEST(ForeignFlags, AreAnsweredWithOurs) {
       {{"generate", kTiny, "x", "--beam-size", "4"}, "here it is --num-beams"},
       {{"generate", kTiny, "x", "--beam_size", "4"}, "here it is --num-beams"},
       {{"generate", kTiny, "x", "--diversity-penalty", "1"}, "not built"},
+      {{"serve", kTiny, "--enable-lora"}, "needs no flag"},
+      {{"serve", kTiny, "--lora-paths", "a=b"}, "here it is --lora-modules"},
+      {{"generate", kTiny, "x", "--guided-json", "{}"}, "a request asks for it"},
+      {{"serve", kTiny, "--guided-decoding-backend", "auto"}, "needs no flag"},
       {{"transcribe", kTiny, "x.wav", "--initial-prompt", "Names"}, "here it is --prompt"},
       {{"transcribe", kTiny, "x.wav", "--vad-onset", "0.4"}, "here it is --vad-threshold"},
       {{"transcribe", kTiny, "x.wav", "--vad_filter", "True"}, "did you mean --vad-filter?"},
@@ -103,6 +107,10 @@ TEST(ForeignFlags, NameFlagsThatThereAre) {
     std::istringstream names{std::string(flag.names)};
     for (std::string name; names >> name;)
       EXPECT_EQ(launcher::find_foreign_flag(name), &flag) << name << " is there twice";
+    if (!flag.ours.empty()) continue;
+    std::istringstream refused{std::string(flag.names)};
+    for (std::string name; refused >> name;)
+      EXPECT_EQ(help.find(" " + name + " "), std::string::npos) << name << " is there by now";
   }
 }
 
