@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/json_fields.h"
+#include "base/strings/readable_text.h"
 #include "launcher/usage/foreign_flags.h"
 
 namespace tandem::launcher {
@@ -113,9 +114,22 @@ std::string explain_rest(const CLI::App& command) {
   if (rest.empty()) return {};
   const std::vector<std::string> commands = commands_of(command);
   if (commands.empty()) return "\"" + rest.front() + "\" is one argument too many";
-  const std::string hint = did_you_mean(rest.front(), commands);
+  std::string hint = did_you_mean(rest.front(), commands);
+  if (command.get_parent() == nullptr)
+    if (const std::string_view meant = foreign_command(rest.front()); !meant.empty())
+      hint = "; " + std::string(meant);
   return "there is no command \"" + rest.front() + "\"" +
          (hint.empty() ? "; the commands are " + in_words(commands) : hint);
+}
+
+// CLI11's "Could not convert: --threads = many". Empty: it is another error.
+std::string explain_value(const CLI::ParseError& error) {
+  constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
+  const std::string_view text = error.what();
+  const size_t equals = text.find(kEquals);
+  if (!text.starts_with(kStart) || equals == text.npos) return {};
+  return std::string(text.substr(kStart.size(), equals - kStart.size())) + ": \"" +
+         readable(text.substr(equals + kEquals.size())) + "\" is not a number";
 }
 
 }  // namespace
@@ -129,6 +143,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   std::string what = explain_rest(*command);
+  if (what.empty()) what = explain_value(error);
   if (what.empty()) {
     const std::vector<std::string> commands = commands_of(*command);
     what = commands.empty() ? error.what() : "a command is missing: " + in_words(commands);

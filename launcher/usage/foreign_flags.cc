@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace tandem::launcher {
 namespace {
@@ -17,6 +18,24 @@ constexpr std::string_view kOwnCode = "code of a checkpoint is never run";
 constexpr std::string_view kLines = "lines of subtitles are the model's segments here";
 constexpr std::string_view kDiarize = "it is not built here: speakers are not told apart";
 constexpr std::string_view kInFormat = "the format is said by --format";
+
+constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
+    {"run complete completion infer inference predict query ask",
+     "`tandem generate MODEL TEXT` computes one, `tandem serve MODEL` serves"},
+    {"chat", "the models here answer a text, and hold no conversation: tandem generate, or serve"},
+    {"pull download fetch install get",
+     "models come the first time that they are used; `tandem inspect MODEL` downloads and checks"},
+    {"convert quantize quantise export",
+     "checkpoints are read as they are; --dtype int8 quantizes them while they load"},
+    {"summary summaries sum tldr", "did you mean summarize?"},
+    {"translation trans", "did you mean translate?"},
+    {"asr stt whisper speech listen subtitles", "did you mean transcribe?"},
+    {"ocr caption", "did you mean read?"},
+    {"embedding embeddings vectors", "did you mean embed?"},
+    {"start up launch api openai", "did you mean serve?"},
+    {"show info list ls ps models", "did you mean inspect?"},
+    {"benchmark perf", "did you mean bench?"},
+};
 
 constexpr ForeignFlag kForeign[] = {
     // Model and device
@@ -100,6 +119,7 @@ constexpr ForeignFlag kForeign[] = {
     {"--beam-size --beams --beam -bs", "--num-beams", ""},
     {"--num-hypotheses --nbest --num-outputs", "--n", ""},
     {"--tgt-lang --tgt --trg-lang --target-language --to --forced-bos-token", "--target-lang", ""},
+    {"--target -tl", "--to --target-lang", ""},
     {"--src-lang --src --source-language --from", "--source-lang", ""},
     {"--max-decoding-length --max-new-token --max-gen-len --max-target-length --n-predict "
      "--max-output-tokens --max-generate-tokens -n",
@@ -125,7 +145,7 @@ constexpr ForeignFlag kForeign[] = {
     {"--disable-unk", "--suppress-tokens", "name the token's id"},
     {"--input-file --src-file --text-file --file -i -f", "--input",
      "files of sound and images are arguments without a flag"},
-    {"--output-file -of", "--output --output-dir", "or redirect standard output"},
+    {"--output --output-file -of", "--output --output-dir", "or redirect standard output"},
     // Speech
     {"--output-directory -o", "--output-dir", ""},
     {"--output-format --format-output", "--format", ""},
@@ -180,6 +200,16 @@ constexpr ForeignFlag kForeign[] = {
 };
 
 }  // namespace
+
+std::string_view foreign_command(std::string_view name) {
+  for (const auto& [names, note] : kForeignCommands)
+    for (size_t at = 0; at < names.size();) {
+      const size_t end = std::min(names.find(' ', at), names.size());
+      if (names.substr(at, end - at) == name) return note;
+      at = end + 1;
+    }
+  return {};
+}
 
 std::span<const ForeignFlag> foreign_flags() { return kForeign; }
 

@@ -59,6 +59,53 @@ TEST(ModelArgument, IsNeverGuessed) {
   }
 }
 
+// The model is called as another place calls it, or what is there is not all of it.
+TEST(ModelArgument, WhatWasMeantIsSaid) {
+  const std::string file = kTiny + "/model.safetensors";
+  const std::pair<std::string, std::string> names[] = {
+      {file, "the model is its directory, " + kTiny},
+      {"https://huggingface.co/facebook/bart-large-cnn/tree/main",
+       "its id is facebook/bart-large-cnn"},
+      {"hf://facebook/bart-large-cnn", "its id is facebook/bart-large-cnn"},
+      {"facebook/bart-large-cnn:v2", "facebook/bart-large-cnn --revision v2"},
+      {"/no/such/model", "there is no such directory"}};
+  for (const auto& [name, words] : names) {
+    const ProcessResult r = tandem({"generate", name, "a text"});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+  const test::TempDir dir;
+  const std::string gguf = dir.write("small.gguf", "GGUF").string();
+  EXPECT_NE(tandem({"inspect", gguf}).err.find("this is a GGUF file"), std::string::npos);
+}
+
+TEST(ModelArgument, WhatADirectoryLacksIsSaid) {
+  namespace fs = std::filesystem;
+  const test::TempDir cache, half, part, without;
+  const fs::path snapshot = cache / "snapshots" / "0123";
+  fs::create_directories(snapshot);
+  for (const char* name : {"config.json", "tokenizer.json"}) {
+    fs::copy_file(fs::path(kTiny) / name, snapshot / name);
+    fs::copy_file(fs::path(kTiny) / name, half / name);
+    fs::copy_file(fs::path(kTiny) / name, part / name);
+  }
+  const std::string weights = test::read_file(fs::path(kTiny) / "model.safetensors");
+  half.write("model.safetensors", weights.substr(0, weights.size() / 2));
+  part.write("model.safetensors.incomplete", "");
+  without.write("model.safetensors", weights);
+  const std::pair<fs::path, std::string> cases[] = {
+      {cache.path(), "the checkpoint is in " + snapshot.string()},
+      {half.path(), "is truncated: it has " + std::to_string(weights.size() / 2) + " of " +
+                        std::to_string(weights.size()) + " bytes"},
+      {part.path(), "a download that has not ended (model.safetensors.incomplete)"},
+      {without.path(), "no config.json, which belongs to model.safetensors"}};
+  for (const auto& [directory, words] : cases) {
+    const ProcessResult r = tandem({"generate", directory.string(), "a text"});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+}
+
 // --- Flags of other programs ---------------------------------------------------------------------
 
 TEST(ForeignFlags, AreAnsweredWithOurs) {
@@ -92,6 +139,23 @@ TEST(ForeignFlags, AreAnsweredWithOurs) {
     EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
     EXPECT_NE(r.err.find("there is no option"), std::string::npos) << r.err;
   }
+}
+
+TEST(ForeignCommands, AreAnsweredWithOurs) {
+  const std::pair<const char*, const char*> cases[] = {{"run", "tandem generate MODEL TEXT"},
+                                                       {"pull", "tandem inspect MODEL"},
+                                                       {"summary", "did you mean summarize?"},
+                                                       {"quantize", "--dtype int8"},
+                                                       {"whisper", "did you mean transcribe?"}};
+  for (const auto& [name, words] : cases) {
+    const ProcessResult r = tandem({name, kTiny});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+  // None is a command by now.
+  const std::string help = tandem({"--help"}).out;
+  for (const char* name : {"run", "chat", "pull", "convert", "asr", "ocr", "start", "show"})
+    EXPECT_EQ(help.find("\n  " + std::string(name) + " "), std::string::npos) << name;
 }
 
 // What the table calls ours is.
