@@ -122,17 +122,15 @@ std::string explain_rest(const CLI::App& command) {
          (hint.empty() ? "; the commands are " + in_words(commands) : hint);
 }
 
-// CLI11's "Could not convert: --threads = many". Empty: it is another error.
-std::string explain_value(const CLI::ParseError& error) {
+}  // namespace
+
+std::string explain_value(std::string_view text) {
   constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
-  const std::string_view text = error.what();
   const size_t equals = text.find(kEquals);
   if (!text.starts_with(kStart) || equals == text.npos) return {};
   return std::string(text.substr(kStart.size(), equals - kStart.size())) + ": \"" +
          readable(text.substr(equals + kEquals.size())) + "\" is not a number";
 }
-
-}  // namespace
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(word, names);
@@ -143,7 +141,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   std::string what = explain_rest(*command);
-  if (what.empty()) what = explain_value(error);
+  if (what.empty()) what = explain_value(error.what());
   if (what.empty()) {
     const std::vector<std::string> commands = commands_of(*command);
     what = commands.empty() ? error.what() : "a command is missing: " + in_words(commands);

@@ -87,6 +87,8 @@ std::vector<DocumentInput> find_documents(const std::vector<std::string>& argume
       add_files(files_of_pattern(argument, documents()));
     else if (argument.empty())
       refuse(argument, "is empty");
+    else if (is_address(argument))
+      refuse(argument, kAddress);
     else if (looks_like_a_file(argument))
       refuse(argument, "there is no such file");
     else {

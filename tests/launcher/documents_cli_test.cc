@@ -175,6 +175,8 @@ TEST(DocumentsCli, Errors) {
       {{"summarize", kDemo, "nothing.txt"}, "nothing.txt\": there is no such file"},
       {{"summarize", kDemo, "no/folder"}, "no/folder\": there is no such file"},
       {{"summarize", kDemo, ""}, "is empty"},
+      {{"summarize", kDemo, "https://example.com/a.html"}, "is an address: download"},
+      {{"transcribe", kDemo, "https://example.com/a.mp3"}, "is an address: download"},
       {{"summarize", kDemo, empty}, "no file of a known ending"},
       {{"summarize", kDemo, "a text", "--format", "pdf"}, "--format"},
       {{"translate", kMbart50, "a text", "--to", "de", "--glossary", "x.pdf"}, "x.pdf"},
