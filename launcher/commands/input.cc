@@ -55,8 +55,12 @@ bool is_piped() {
   if (fstat(STDIN_FILENO, &state) != 0) return false;
   if (S_ISREG(state.st_mode)) return state.st_size > lseek(STDIN_FILENO, 0, SEEK_CUR);
   if (!S_ISFIFO(state.st_mode)) return false;
+  constexpr int kSilence = 1000;  // milliseconds after which somebody may wonder
   pollfd pipe{STDIN_FILENO, POLLIN, 0};
-  while (poll(&pipe, 1, -1) < 0 && errno == EINTR) {
+  if (poll(&pipe, 1, kSilence) == 0) {
+    std::fprintf(stderr, "tandem: waiting for standard input\n");
+    while (poll(&pipe, 1, -1) < 0 && errno == EINTR) {
+    }
   }
   int bytes = 0;  // none: its writer has closed it
   return ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes > 0;

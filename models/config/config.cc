@@ -58,11 +58,11 @@ void explain_missing_config(const fs::path& directory) {
       throw invalid_model(directory.string(), "no config.json, which belongs to " +
                                                   std::string(weights) +
                                                   ": take it from where the weights come from");
+  if (const std::string format = other_format(directory); !format.empty())
+    throw invalid_model(directory.string(), "no config.json; this is " + format);
   if (const fs::path below = checkpoint_below(directory); !below.empty())
     throw invalid_model(directory.string(),
                         "no config.json; the checkpoint is in " + below.string());
-  if (const std::string format = other_format(directory); !format.empty())
-    throw invalid_model(directory.string(), "no config.json; this is " + format);
 }
 
 json load_config_json(const fs::path& directory) {

@@ -171,7 +171,9 @@ TEST(ForeignFlags, NameFlagsThatThereAre) {
     std::istringstream names{std::string(flag.names)};
     for (std::string name; names >> name;)
       EXPECT_EQ(launcher::find_foreign_flag(name), &flag) << name << " is there twice";
-    if (!flag.ours.empty()) continue;
+    if (flag.note.find("not built") == flag.note.npos &&
+        flag.note.find("no flag") == flag.note.npos)
+      continue;
     std::istringstream refused{std::string(flag.names)};
     for (std::string name; refused >> name;)
       EXPECT_EQ(help.find(" " + name + " "), std::string::npos) << name << " is there by now";
