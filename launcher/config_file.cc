@@ -32,6 +32,9 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
+// "port: 8000" has no value for CLI11.
+bool is_yaml(const CLI::ConfigItem& item) { return item.name.find(": ") != item.name.npos; }
+
 }  // namespace
 
 void add_environment_and_config(CLI::App& app) {
@@ -63,14 +66,17 @@ void apply_config_file(CLI::App& app) {
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
     if (!item.parents.empty() || option == nullptr || item.name == "config" ||
         item.name.rfind("help", 0) == 0)
-      throw invalid_request("--config", file + ": \"" + item.fullname() + "\" is not a flag of " +
-                                            app.get_name() +
-                                            did_you_mean(item.name, names_of(app)));
+      throw invalid_request(
+          "--config", file + ": \"" + item.fullname() + "\" is not a flag of " + app.get_name() +
+                          (is_yaml(item) ? "; lines are NAME = VALUE (TOML)"
+                                         : did_you_mean(item.name, names_of(app))));
     if (!option->empty()) continue;
     try {
       set_option(*option, item);
     } catch (const std::exception& e) {
-      throw invalid_request("--config", file + ": " + item.name + ": " + e.what());
+      const std::string value = explain_value(e.what());
+      throw invalid_request("--config",
+                            file + ": " + (value.empty() ? item.name + ": " + e.what() : value));
     }
   }
 }

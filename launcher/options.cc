@@ -178,6 +178,10 @@ void ModelOptions::settle_model(std::vector<std::string>* rest, bool elsewhere) 
   }
 }
 
+std::string ModelOptions::model_argument() const {
+  return first_is_model ? "the first argument, \"" + model + "\", is the model; " : "";
+}
+
 std::filesystem::path ModelOptions::find_model(hub::ModelFiles part,
                                                const std::function<bool()>& stop) const {
   return hub::find_model({model, revision, download_dir, part}, hub::Settings::from_environment(),

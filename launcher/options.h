@@ -37,6 +37,8 @@ struct ModelOptions {
   std::filesystem::path find_model(hub::ModelFiles part = hub::ModelFiles::kCheckpoint,
                                    const std::function<bool()>& stop = {}) const;
   bool first_is_model = false;  // so settle_model() found
+  // For errors about what is missing: "the first argument, "X", is the model; ", or nothing.
+  std::string model_argument() const;
 
  private:
   std::string argument_;

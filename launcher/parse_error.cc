@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/json_fields.h"
+#include "base/strings/readable_text.h"
 #include "launcher/usage/foreign_flags.h"
 
 namespace tandem::launcher {
@@ -113,12 +114,23 @@ std::string explain_rest(const CLI::App& command) {
   if (rest.empty()) return {};
   const std::vector<std::string> commands = commands_of(command);
   if (commands.empty()) return "\"" + rest.front() + "\" is one argument too many";
-  const std::string hint = did_you_mean(rest.front(), commands);
+  std::string hint = did_you_mean(rest.front(), commands);
+  if (command.get_parent() == nullptr)
+    if (const std::string_view meant = foreign_command(rest.front()); !meant.empty())
+      hint = "; " + std::string(meant);
   return "there is no command \"" + rest.front() + "\"" +
          (hint.empty() ? "; the commands are " + in_words(commands) : hint);
 }
 
 }  // namespace
+
+std::string explain_value(std::string_view text) {
+  constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
+  const size_t equals = text.find(kEquals);
+  if (!text.starts_with(kStart) || equals == text.npos) return {};
+  return std::string(text.substr(kStart.size(), equals - kStart.size())) + ": \"" +
+         readable(text.substr(equals + kEquals.size())) + "\" is not a number";
+}
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(word, names);
@@ -129,6 +141,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   std::string what = explain_rest(*command);
+  if (what.empty()) what = explain_value(error.what());
   if (what.empty()) {
     const std::vector<std::string> commands = commands_of(*command);
     what = commands.empty() ? error.what() : "a command is missing: " + in_words(commands);

@@ -79,7 +79,8 @@ int run_program(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_help_all_flag("--help-all", "Print all of it and exit; also --help=all");
-  app.set_version_flag("--version", std::string("tandem ") + kVersion, "Print the version and exit")
+  app.set_version_flag("-V,--version", std::string("tandem ") + kVersion,
+                       "Print the version and exit")
       ->group("Help");
   app.require_subcommand(1);
   std::vector<std::pair<CLI::App*, Run>> commands;

@@ -80,6 +80,16 @@ void refuse_quantized(const ModelConfig& config) {
                           "--dtype int8 or --quantization");
 }
 
+// By the endings that transformers gives to classes with a half of a model.
+std::string lacking_half(const std::string& architecture) {
+  const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
+  if (ends("ForCausalLM") || ends("LMHeadModel"))
+    return ": it is a decoder alone, a model for vLLM or llama.cpp";
+  if (ends("ForMaskedLM") || ends("ForTokenClassification") || ends("ForSequenceClassification"))
+    return ": it is an encoder alone";
+  return "";
+}
+
 }  // namespace
 
 void register_family(ModelFamily family) {
@@ -114,11 +124,13 @@ const ModelFamily& find_family(const ModelConfig& config) {
   refuse_quantized(config);
   if (is_supported(config)) return *family_of_type(config.model_type);
   std::string known;
-  for (const auto& name : architectures()) known += (known.empty() ? "" : ", ") + name;
-  throw invalid_model(
-      config.file(),
-      printable(config.architecture) + " (" + printable(config.model_type) +
-          ") is not an encoder/decoder model that Tandem supports; supported: " + known);
+  for (const ModelFamily& f : families())
+    if (f.make != nullptr) known += (known.empty() ? "" : ", ") + f.model_type;
+  throw invalid_model(config.file(), printable(config.architecture) + " (" +
+                                         printable(config.model_type) +
+                                         ") is not an encoder/decoder model that Tandem supports" +
+                                         lacking_half(config.architecture) +
+                                         "; supported, by model_type: " + known);
 }
 
 std::vector<std::string> architectures() {

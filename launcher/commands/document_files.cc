@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/strings/readable_text.h"
+#include "base/strings/utf8.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/file_arguments.h"
 #include "launcher/commands/input.h"
@@ -33,6 +35,35 @@ void append_line(std::optional<std::string>& to, std::optional<std::string> more
   to = to ? *to + "\n" + *more : std::move(more);
 }
 
+// A word may be a text: "Hello.". This is for what was meant as a path.
+bool looks_like_a_file(const std::string& argument) {
+  return argument.find('/') != std::string::npos ||
+         fs::path(argument).extension().string().size() > 1;
+}
+
+// Of files whose text lies in something else; empty: it is none of those.
+std::string other_kind(const std::string& text) {
+  const auto begins = [&](std::string_view with) {
+    return std::string_view(text).starts_with(with);
+  };
+  if (begins("PK\x03\x04") || begins("\xd0\xcf\x11\xe0"))
+    return "is a document of an office program, or an archive: save it as HTML or as plain text";
+  if (begins("%PDF-"))
+    return "is a PDF file: take its text (pdftotext), or `tandem read` for scans";
+  if (begins("{\\rtf")) return "is an RTF file: save it as HTML or as plain text";
+  return "";
+}
+
+void check_text(const std::string& name, const std::string& text) {
+  const auto fail = [&](const std::string& why) {
+    throw invalid_request(name == "-" ? "standard input" : readable(name), why);
+  };
+  if (const std::string kind = other_kind(text); !kind.empty()) fail(kind);
+  if (const size_t at = find_invalid_utf8(text); at < text.size())
+    fail("is not a text in UTF-8: the byte at offset " + std::to_string(at) +
+         " belongs to no character");
+}
+
 }  // namespace
 
 std::vector<DocumentInput> find_documents(const std::vector<std::string>& arguments) {
@@ -54,10 +85,17 @@ std::vector<DocumentInput> find_documents(const std::vector<std::string>& argume
       out.push_back({"", argument, true});
     else if (is_pattern(argument))
       add_files(files_of_pattern(argument, documents()));
-    else
-      refuse(argument,
-             "there is no such file; a text has a blank in it, or comes by standard "
-             "input (-)");
+    else if (argument.empty())
+      refuse(argument, "is empty");
+    else if (is_address(argument))
+      refuse(argument, kAddress);
+    else if (looks_like_a_file(argument))
+      refuse(argument, "there is no such file");
+    else {
+      std::fprintf(stderr, "tandem: \"%s\" is a text: there is no such file\n",
+                   readable(argument).c_str());
+      out.push_back({"", argument, true});
+    }
   }
   return out;
 }
@@ -67,6 +105,7 @@ std::string read_text(DocumentInput& input) {
   if (!input.is_text) {
     const std::unique_ptr<std::istream> in = open_input(input.name);
     text.assign(std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>());
+    check_text(input.name, text);
   }
   const size_t end = text.find_last_not_of("\n\r") + 1;
   input.end = text.substr(end);

@@ -107,6 +107,9 @@ class DocumentTexts final : public RequestFormat {
   std::optional<std::string> fail(const json& id) const override {
     return run_.files->fail(id.get<size_t>());
   }
+  std::string name_of(const json& id) const override {
+    return id.is_number() ? run_.files->name_of(id.get<size_t>()) : "";
+  }
 
  private:
   DocumentRun& run_;
@@ -152,11 +155,11 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
 
 int run(DocumentOptions& options) {
   options.requests.settle_model(&options.arguments);
+  take_pipe(options.arguments);
   if (options.arguments.empty())
-    throw invalid_request(
-        "TEXT",
-        "is missing: behind the model come texts, files, folders, or - for standard "
-        "input");
+    throw invalid_request("TEXT", "is missing: " + options.requests.engine.model_argument() +
+                                      "behind it come texts, files, folders, or - for standard "
+                                      "input");
   DocumentRun state;
   const DocumentTexts format(state);
   return run_requests(options.requests, format, [&] {
@@ -176,7 +179,7 @@ Run add_command(CLI::App& app, Task task, const char* command, const char* bar) 
   app.option_defaults()->group("Input and output");
   options->requests.engine.add_model_argument(app);
   app.add_option("TEXT|FILE|FOLDER", options->arguments,
-                 "Texts (with a blank in them), files of text, Markdown, HTML, XML or subtitles, "
+                 "Texts, files of text, Markdown, HTML, XML or subtitles, "
                  "folders of them, patterns such as \"docs/*.txt\"; - is standard input");
   if (task == Task::kTranslate) {
     app.add_option("--to", options->to, "Language of the output: \"de\", \"German\", \"deu_Latn\"")

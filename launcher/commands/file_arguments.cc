@@ -59,6 +59,10 @@ std::vector<std::string> files_of_pattern(const std::string& pattern, const Know
   return out;
 }
 
+bool is_address(const std::string& argument) {
+  return argument.starts_with("https://") || argument.starts_with("http://");
+}
+
 bool is_pattern(const std::string& argument) {
   std::error_code error;
   return argument.find_first_of("*?[") != std::string::npos && !fs::exists(argument, error);
@@ -70,6 +74,7 @@ std::vector<std::string> expand_files(const std::vector<std::string>& arguments,
   for (const std::string& argument : arguments) {
     std::error_code error;
     std::vector<std::string> files = {argument};
+    if (is_address(argument)) refuse(known, argument, kAddress);
     if (fs::is_directory(argument, error))
       files = files_of_folder(argument, known);
     else if (is_pattern(argument))

@@ -18,6 +18,9 @@ struct KnownFiles {
 std::vector<std::string> files_of_folder(const std::string& folder, const KnownFiles& known);
 std::vector<std::string> files_of_pattern(const std::string& pattern, const KnownFiles& known);
 bool is_pattern(const std::string& argument);
+// Of the web, which commands do not read.
+bool is_address(const std::string& argument);
+constexpr const char* kAddress = "is an address: download the file first (curl -LO)";
 
 // Folders and patterns as their files; everything else, "-" too, as it is.
 std::vector<std::string> expand_files(const std::vector<std::string>& arguments,

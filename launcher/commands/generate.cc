@@ -78,11 +78,11 @@ int run(GenerateOptions& options) {
   const GenerateFormat format(requests.jsonl, options.lines, options.sampling.params());
   return run_requests(requests, format, [&] {
     if (requests.jsonl) return open_jsonl(requests, options.texts);
+    take_pipe(options.texts, requests.input);
     if (requests.engine.first_is_model && options.texts.empty() && requests.input.empty())
-      throw invalid_request("TEXT",
-                            "is missing: the first argument, \"" + requests.engine.model +
-                                "\", is the model; behind it come texts, --input FILE, or - for "
-                                "standard input");
+      throw invalid_request("TEXT", "is missing: " + requests.engine.model_argument() +
+                                        "behind it come texts, --input FILE, or - for standard "
+                                        "input");
     return open_texts(options.texts, requests.input, options.lines);
   });
 }

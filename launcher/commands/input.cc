@@ -1,5 +1,10 @@
 #include "launcher/commands/input.h"
 
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +19,8 @@
 
 namespace tandem::launcher {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kLinesAhead = 4096;
 
@@ -42,9 +49,30 @@ std::unique_ptr<std::istream> open_input(const std::string& file) {
   return in;
 }
 
-void report_failure(uint64_t number, const InputError& error) {
-  std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number),
-               readable(error.what()).c_str());
+// (A terminal would be waited for, and a service has /dev/null.)
+bool is_piped() {
+  struct stat state {};
+  if (fstat(STDIN_FILENO, &state) != 0) return false;
+  if (S_ISREG(state.st_mode)) return state.st_size > lseek(STDIN_FILENO, 0, SEEK_CUR);
+  if (!S_ISFIFO(state.st_mode)) return false;
+  constexpr int kSilence = 1000;  // milliseconds after which somebody may wonder
+  pollfd pipe{STDIN_FILENO, POLLIN, 0};
+  if (poll(&pipe, 1, kSilence) == 0) {
+    std::fprintf(stderr, "tandem: waiting for standard input\n");
+    while (poll(&pipe, 1, -1) < 0 && errno == EINTR) {
+    }
+  }
+  int bytes = 0;  // none: its writer has closed it
+  return ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+void take_pipe(std::vector<std::string>& texts, const std::string& file) {
+  if (texts.empty() && file.empty() && is_piped()) texts.emplace_back("-");
+}
+
+void report_failure(uint64_t number, const InputError& error, const std::string& name) {
+  const std::string of = name.empty() ? "text " + std::to_string(number) : name;
+  std::fprintf(stderr, "tandem: %s: %s\n", readable(of).c_str(), readable(error.what()).c_str());
 }
 
 LineReader::LineReader(std::unique_ptr<std::istream> in, EmptyLines empty)
@@ -122,6 +150,13 @@ RequestInput open_texts(const std::vector<std::string>& arguments, const std::st
     throw invalid_request("-", "standard input cannot be mixed with texts or --input");
   if (!input.texts.empty() && !file.empty())
     throw invalid_request("--input", "give texts or a file, not both");
+  for (const std::string& text : input.texts) {
+    std::error_code error;
+    if (text.find_first_of(" \t\n") != text.npos || !fs::is_regular_file(text, error)) continue;
+    std::fprintf(stderr,
+                 "tandem: \"%s\" is a text here, and the name of a file: --input reads it\n",
+                 readable(text).c_str());
+  }
   if (!input.texts.empty()) return input;
   if (file.empty() && !from_stdin)
     throw invalid_request("TEXT",

@@ -20,8 +20,13 @@ constexpr size_t kMaxLineBytes = size_t{64} << 20;
 // An open file, or standard input for "-". Throws InputError naming the file.
 std::unique_ptr<std::istream> open_input(const std::string& file);
 
-// One line on standard error, for the `number`-th text of the input (from 1).
-void report_failure(uint64_t number, const InputError& error);
+// Whether standard input is a pipe or a file with something in it. Waits until that is known.
+bool is_piped();
+// Standard input, "-", where there is neither a text nor a file and something is piped in.
+void take_pipe(std::vector<std::string>& texts, const std::string& file = {});
+
+// One line on standard error, for the `number`-th text of the input (from 1), or by its name.
+void report_failure(uint64_t number, const InputError& error, const std::string& name = {});
 
 struct Line {
   std::string text;

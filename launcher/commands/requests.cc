@@ -113,7 +113,7 @@ class Session {
       line = dump_line(error_to_json(e, id));
     else if (keep_places_)
       line = "";
-    if (!jsonl_) report_failure(number + 1, e);
+    if (!jsonl_) report_failure(number + 1, e, format_.name_of(id));
     if (auto text = format_.fail(id)) line = std::move(text);
   }
 

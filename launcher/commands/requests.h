@@ -28,6 +28,8 @@ class RequestFormat {
   // The line of a result for standard output; nothing: it has gone elsewhere. Throws InputError.
   virtual std::optional<std::string> write(const proto::RequestOutput& output,
                                            const nlohmann::json& id) const = 0;
+  // The input that errors name; empty: its number.
+  virtual std::string name_of(const nlohmann::json& id) const { return {}; }
   // The request has failed, which has been reported. What is for standard output all the same.
   virtual std::optional<std::string> fail(const nlohmann::json& id) const { return std::nullopt; }
 };

@@ -131,7 +131,8 @@ void fit_file_limit(server::ServerConfig& http) {
 
 int run(ServeOptions& options) {
   catch_signals();
-  if (options.engine.model.empty()) throw invalid_request("MODEL", "is missing");
+  if (options.engine.model.empty())
+    throw invalid_request("MODEL", "is missing: give it as the first argument, or with --model");
   options.cluster.log.apply("engine");
   for (const std::string& warning : options.warnings) spdlog::warn("{}", warning);
   options.cluster.config.client_port = options.client_port.value_or(kDefaultClientPort);

@@ -335,8 +335,10 @@ int run(TranscribeOptions& options) {
                           "must be transcribe or translate, not " + readable(options.task));
   check_words(options, *format);
   options.requests.settle_model(&options.files);
+  take_pipe(options.files);
   if (options.files.empty())
-    throw invalid_request("FILE", "is missing: a file of sound, behind the model");
+    throw invalid_request("FILE", "is missing: " + options.requests.engine.model_argument() +
+                                      "behind it come files of sound, or - for standard input");
   if (std::count(options.files.begin(), options.files.end(), "-") > 1)
     throw invalid_request("-", "standard input is read once");
   check_name(options.requests.engine.model);

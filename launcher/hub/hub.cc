@@ -5,8 +5,10 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "launcher/hub/download.h"
 #include "launcher/hub/http_client.h"
 #include "launcher/progress.h"
+#include "models/checkpoint/other_formats.h"
 
 namespace tandem::hub {
 namespace {
@@ -202,6 +205,37 @@ class Hub {
 
 }  // namespace
 
+namespace {
+
+// What somebody may have meant by a name that is none.
+std::string advice_on(const std::string& model) {
+  std::error_code error;
+  const fs::path path(model);
+  if (fs::is_regular_file(path, error)) {
+    if (fs::exists(path.parent_path() / "config.json", error))
+      return "; the model is its directory, " + printable(path.parent_path().string());
+    const std::string format = other_format(std::vector{path.filename().string()});
+    return format.empty() ? "" : "; this is " + format;
+  }
+  for (const std::string_view start : {"https://huggingface.co/", "http://huggingface.co/",
+                                       "huggingface.co/", "https://hf.co/", "hf.co/", "hf://"}) {
+    if (!model.starts_with(start)) continue;
+    std::string id = model.substr(start.size());
+    const size_t slash = id.find('/');
+    if (slash != id.npos) id.resize(std::min(id.find('/', slash + 1), id.size()));
+    return is_repository_id(id) ? "; its id is " + id : "";
+  }
+  if (const size_t mark = model.find_first_of(":@");
+      mark != model.npos && is_repository_id(model.substr(0, mark)))
+    return "; a revision is a flag: " + model.substr(0, mark) + " --revision " +
+           printable(model.substr(mark + 1));
+  if (!model.empty() && (model[0] == '/' || model[0] == '.' || model[0] == '~'))
+    return "; there is no such directory";
+  return "";
+}
+
+}  // namespace
+
 fs::path find_model(const ModelSource& source, const Settings& settings,
                     const std::function<bool()>& stop) {
   std::error_code error;
@@ -211,7 +245,8 @@ fs::path find_model(const ModelSource& source, const Settings& settings,
                       in_quotes(source.model) +
                           (fs::exists(source.model, error) ? " is a file, " : " is ") +
                           "neither a directory nor the id of a model at the hub "
-                          "(NAME or ORGANISATION/NAME)");
+                          "(NAME or ORGANISATION/NAME)" +
+                          advice_on(source.model));
   check_revision(source.revision);
   return Hub(source, settings, stop).find();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace tandem::launcher {
 namespace {
@@ -11,10 +12,30 @@ constexpr std::string_view kNotBuilt = "it is not built here";
 constexpr std::string_view kNoNeed = "it needs no flag here";
 constexpr std::string_view kDecoderOnly =
     "it is for decoder-only models; the models here have an encoder";
+constexpr std::string_view kConstrained =
+    "a request asks for it: guided_json, guided_regex, guided_choice or guided_grammar";
 constexpr std::string_view kOwnCode = "code of a checkpoint is never run";
 constexpr std::string_view kLines = "lines of subtitles are the model's segments here";
 constexpr std::string_view kDiarize = "it is not built here: speakers are not told apart";
 constexpr std::string_view kInFormat = "the format is said by --format";
+
+constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
+    {"run complete completion infer inference predict query ask",
+     "`tandem generate MODEL TEXT` computes one, `tandem serve MODEL` serves"},
+    {"chat", "the models here answer a text, and hold no conversation: tandem generate, or serve"},
+    {"pull download fetch install get",
+     "models come the first time that they are used; `tandem inspect MODEL` downloads and checks"},
+    {"convert quantize quantise export",
+     "checkpoints are read as they are; --dtype int8 quantizes them while they load"},
+    {"summary summaries sum tldr", "did you mean summarize?"},
+    {"translation trans", "did you mean translate?"},
+    {"asr stt whisper speech listen subtitles", "did you mean transcribe?"},
+    {"ocr caption", "did you mean read?"},
+    {"embedding embeddings vectors", "did you mean embed?"},
+    {"start up launch api openai", "did you mean serve?"},
+    {"show info list ls ps models", "did you mean inspect?"},
+    {"benchmark perf", "did you mean bench?"},
+};
 
 constexpr ForeignFlag kForeign[] = {
     // Model and device
@@ -42,8 +63,10 @@ constexpr ForeignFlag kForeign[] = {
     {"--attn-implementation --attention-backend --flash-attn --use-flash-attention -fa "
      "--compilation-config --optimization-level -O --use-v2-block-manager",
      "", kNoNeed},
-    {"--enable-lora --lora-modules --max-loras --max-lora-rank --peft-model --adapter", "",
-     "adapters are not built here: merge them into the checkpoint"},
+    {"--enable-lora --max-cpu-loras --lora-dtype --fully-sharded-loras", "", kNoNeed},
+    {"--lora-adapters --lora-paths --lora-path --lora-dir --peft-model --adapter --adapters",
+     "--lora-modules", "as in --lora-modules NAME=DIR"},
+    {"--lora-name --adapter-name --adapter-id", "--lora", ""},
     // Engine
     {"--batch-size --max-batch-size --max-concurrent-requests --parallel -np --max-running-seqs",
      "--max-num-seqs", ""},
@@ -85,9 +108,8 @@ constexpr ForeignFlag kForeign[] = {
     {"--workers --api-server-count --http-workers", "--http-threads", ""},
     {"--max-waiting-requests --max-queue-size --queue-size", "--max-requests", ""},
     {"--chat-template", "--prompt-template", ""},
-    {"--enable-auto-tool-choice --tool-call-parser --reasoning-parser --guided-decoding-backend "
-     "--structured-outputs-config --jinja",
-     "", kDecoderOnly},
+    {"--enable-auto-tool-choice --tool-call-parser --reasoning-parser --jinja", "", kDecoderOnly},
+    {"--guided-decoding-backend --structured-outputs-config --disable-any-whitespace", "", kNoNeed},
     {"--generation-config --override-generation-config", "",
      "the checkpoint's generation_config.json counts"},
     {"--timeout --request-timeout-s", "--request-timeout", ""},
@@ -97,6 +119,7 @@ constexpr ForeignFlag kForeign[] = {
     {"--beam-size --beams --beam -bs", "--num-beams", ""},
     {"--num-hypotheses --nbest --num-outputs", "--n", ""},
     {"--tgt-lang --tgt --trg-lang --target-language --to --forced-bos-token", "--target-lang", ""},
+    {"--target -tl", "--to --target-lang", ""},
     {"--src-lang --src --source-language --from", "--source-lang", ""},
     {"--max-decoding-length --max-new-token --max-gen-len --max-target-length --n-predict "
      "--max-output-tokens --max-generate-tokens -n",
@@ -114,12 +137,15 @@ constexpr ForeignFlag kForeign[] = {
     {"--diversity-penalty --num-beam-groups --penalty-alpha --coverage-penalty --patience "
      "--guidance-scale --typical-p --epsilon-cutoff --eta-cutoff --constraints "
      "--prefix-bias-beta "
-     "--replace-unknowns --use-vmap --grammar --dola-layers",
+     "--replace-unknowns --use-vmap --dola-layers",
      "", kNotBuilt},
+    {"--grammar --grammar-file -j --json-schema --regex --choice --guided-json --guided-regex "
+     "--guided-choice --guided-grammar",
+     "", kConstrained},
     {"--disable-unk", "--suppress-tokens", "name the token's id"},
     {"--input-file --src-file --text-file --file -i -f", "--input",
      "files of sound and images are arguments without a flag"},
-    {"--output-file -of", "--output --output-dir", "or redirect standard output"},
+    {"--output --output-file -of", "--output --output-dir", "or redirect standard output"},
     // Speech
     {"--output-directory -o", "--output-dir", ""},
     {"--output-format --format-output", "--format", ""},
@@ -174,6 +200,16 @@ constexpr ForeignFlag kForeign[] = {
 };
 
 }  // namespace
+
+std::string_view foreign_command(std::string_view name) {
+  for (const auto& [names, note] : kForeignCommands)
+    for (size_t at = 0; at < names.size();) {
+      const size_t end = std::min(names.find(' ', at), names.size());
+      if (names.substr(at, end - at) == name) return note;
+      at = end + 1;
+    }
+  return {};
+}
 
 std::span<const ForeignFlag> foreign_flags() { return kForeign; }
 

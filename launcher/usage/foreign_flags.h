@@ -13,6 +13,10 @@ struct ForeignFlag {
   std::string_view note;   // in their place, or besides; or empty
 };
 
+// What has the place of another program's command here ("run", "pull"); empty: nobody's that is
+// known.
+std::string_view foreign_command(std::string_view name);
+
 // Null: nobody's that is known. name: "--beam_size", "-osrt".
 const ForeignFlag* find_foreign_flag(std::string_view name);
 std::span<const ForeignFlag> foreign_flags();

@@ -32,6 +32,10 @@ constexpr Format kFormats[] = {
     {"adapter_model.safetensors", "an adapter of PEFT, not a model",
      "serve its model with --lora-modules NAME=DIR (docs/lora.md), or merge it into the model: "
      "PeftModel.from_pretrained(…).merge_and_unload().save_pretrained(…)"},
+    {"*.incomplete", "a download that has not ended", "run it again"},
+    {"*.crdownload", "a download that has not ended", "run it again"},
+    {"*.part", "a download that has not ended", "run it again"},
+    {"*.aria2", "a download that has not ended", "run it again"},
     {"*.gguf", "a GGUF file of llama.cpp", "take the original model, or convert it to safetensors"},
     {"*.ggml", "a GGML file of llama.cpp", "take the original model, or convert it to safetensors"},
     {"model.bin", "a model of CTranslate2, converted for faster-whisper or the like",

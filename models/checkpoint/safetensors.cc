@@ -241,6 +241,21 @@ std::string range(const Entry& e) {
   return "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]";
 }
 
+// A copy or a download that has stopped.
+void check_whole(const std::vector<Entry>& entries, uint64_t header_size, uint64_t data_size,
+                 const std::string& file) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // beyond, the header is wrong
+  const auto last = std::max_element(entries.begin(), entries.end(),
+                                     [](const Entry& a, const Entry& b) { return a.end < b.end; });
+  if (last == entries.end() || last->end <= data_size || last->end > kMostBytes) return;
+  throw invalid_model(file, "is truncated: it has " + std::to_string(header_size + data_size) +
+                                " of " + std::to_string(header_size + last->end) +
+                                " bytes; download or copy it again (header: tensor " +
+                                in_quotes(last->name) + ": " + range(*last) +
+                                " lie outside of the data of " + std::to_string(data_size) +
+                                " bytes)");
+}
+
 // Checks that the entries, sorted by offset, tile [0, data_size).
 void check_layout(const std::vector<Entry>& entries, uint64_t data_size, const std::string& file) {
   uint64_t expected = 0;
@@ -279,6 +294,7 @@ std::vector<HostTensor> read_safetensors(const std::byte* data, size_t size,
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
+  check_whole(entries, 8 + header.size(), size - 8 - header.size(), name);
   check_layout(entries, size - 8 - header.size(), name);
 
   std::vector<HostTensor> tensors;

@@ -34,12 +34,42 @@ void decode_floats(json& value) {
     for (json& part : value) decode_floats(part);
 }
 
+// A folder of HuggingFace's cache has the checkpoint below snapshots/REVISION.
+fs::path checkpoint_below(const fs::path& directory) {
+  constexpr int kDepth = 2, kMostEntries = 1000;
+  int seen = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    if (++seen > kMostEntries) break;
+    if (it.depth() >= kDepth) it.disable_recursion_pending();
+    if (it->path().filename() == "config.json") return it->path().parent_path();
+  }
+  return {};
+}
+
+// Throws, where more can be said of a directory without a config.json than that.
+void explain_missing_config(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) return;
+  for (const char* weights : {"model.safetensors", "model.safetensors.index.json",
+                              "pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (fs::exists(directory / weights, error))
+      throw invalid_model(directory.string(), "no config.json, which belongs to " +
+                                                  std::string(weights) +
+                                                  ": take it from where the weights come from");
+  if (const std::string format = other_format(directory); !format.empty())
+    throw invalid_model(directory.string(), "no config.json; this is " + format);
+  if (const fs::path below = checkpoint_below(directory); !below.empty())
+    throw invalid_model(directory.string(),
+                        "no config.json; the checkpoint is in " + below.string());
+}
+
 json load_config_json(const fs::path& directory) {
   const fs::path file = directory / "config.json";
   std::error_code error;
-  const bool there = fs::symlink_status(file, error).type() != fs::file_type::not_found;
-  if (const std::string format = there ? "" : other_format(directory); !format.empty())
-    throw invalid_model(directory.string(), "no config.json; this is " + format);
+  if (fs::symlink_status(file, error).type() == fs::file_type::not_found)
+    explain_missing_config(directory);
   json out = load_python_json(file);
   decode_floats(out);
   return out;

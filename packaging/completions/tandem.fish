@@ -18,7 +18,7 @@ complete -c tandem -f -n 'not __fish_seen_subcommand_from generate summarize tra
 complete -c tandem -f -n 'not __fish_seen_subcommand_from generate summarize translate read score classify answer embed transcribe serve worker bench tokenize encode inspect help version' -a version -d 'Print the version'
 complete -c tandem -n 'not __fish_seen_subcommand_from generate summarize translate read score classify answer embed transcribe serve worker bench tokenize encode inspect help version' -s h -l help -d 'Print this help and exit'
 complete -c tandem -n 'not __fish_seen_subcommand_from generate summarize translate read score classify answer embed transcribe serve worker bench tokenize encode inspect help version' -l help-all -d 'Print all of it and exit; also --help=all'
-complete -c tandem -n 'not __fish_seen_subcommand_from generate summarize translate read score classify answer embed transcribe serve worker bench tokenize encode inspect help version' -l version -d 'Print the version and exit'
+complete -c tandem -n 'not __fish_seen_subcommand_from generate summarize translate read score classify answer embed transcribe serve worker bench tokenize encode inspect help version' -s V -l version -d 'Print the version and exit'
 complete -c tandem -n '__fish_seen_subcommand_from generate' -l input -r -d 'Read from a file; - is standard input'
 complete -c tandem -n '__fish_seen_subcommand_from generate' -l lines -d 'Take each line of the input as a text of its own, and write one line for it: an empty one where it fails, tabs between several sequences'
 complete -c tandem -n '__fish_seen_subcommand_from generate' -l jsonl -d 'Read a JSON request from each line, and write a JSON result for it (docs/jsonl.md)'

@@ -7,6 +7,7 @@
 """
 from __future__ import annotations
 
+import difflib
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._errors import RequestError, UnsupportedError
@@ -18,7 +19,11 @@ from .llm import LLM
 _KEYS = {"summarization": "summary", "translation": "translation", "text2text-generation": "generated",
          "image-to-text": "generated", "image-text-to-text": "generated"}
 _TASKS = (*_KEYS, "automatic-speech-recognition", "text-classification", "zero-shot-classification")
-_ALIASES = {"speech-recognition": "automatic-speech-recognition", "ocr": "image-to-text", "sentiment-analysis": "text-classification"}
+_ALIASES = {"speech-recognition": "automatic-speech-recognition", "asr": "automatic-speech-recognition", "ocr": "image-to-text",
+            "sentiment-analysis": "text-classification"}
+# What has the place of other tasks.
+_INSTEAD = {"feature-extraction": "LLM.embed()", "sentence-similarity": "LLM.embed()", "question-answering": "`tandem answer`",
+            "document-question-answering": "LLM.read(image, question)", "text-generation": "'text2text-generation'"}
 # Of transformers' methods, and of no effect here: batches are continuous, and a text is whole.
 _WITHOUT_EFFECT = ("batch_size", "num_workers", "clean_up_tokenization_spaces", "return_text", "padding")
 
@@ -139,17 +144,17 @@ class Pipeline:
         return answers if several else answers[0]
 
 
-def pipeline(task: str, model: Any = None, *, dtype: Any = None, torch_dtype: Any = None, device: Any = None,
-             model_kwargs: Optional[Mapping[str, Any]] = None, llm: Optional[LLM] = None, tokenizer: Any = None,
-             feature_extractor: Any = None, revision: Optional[str] = None, framework: Any = None, use_fast: Any = None,
-             trust_remote_code: Any = None, **params: Any) -> Pipeline:
+def pipeline(task: Optional[str] = None, model: Any = None, *, dtype: Any = None, torch_dtype: Any = None, device: Any = None,
+             device_map: Any = None, model_kwargs: Optional[Mapping[str, Any]] = None, llm: Optional[LLM] = None,
+             tokenizer: Any = None, feature_extractor: Any = None, revision: Optional[str] = None, framework: Any = None,
+             use_fast: Any = None, trust_remote_code: Any = None, **params: Any) -> Pipeline:
     """A pipeline of transformers over LLM. task: summarization, translation (or translation_en_to_de),
-    text2text-generation, automatic-speech-recognition, image-to-text, text-classification, zero-shot-classification. model: a directory or an id; or llm, which is there.
-    device: -1, "cpu", 0, "cuda", "cuda:1", None. model_kwargs: options of LLM. params: defaults of each call (max_length, tgt_lang, …).
+    text2text-generation, automatic-speech-recognition, image-to-text, text-classification, zero-shot-classification; None: what
+    the model is for, as far as it says so. model: a directory or an id; or llm, which is there.
+    device or device_map: -1, "cpu", 0, "cuda", "cuda:1", "auto", None. model_kwargs: options of LLM. params: defaults of each call (max_length, tgt_lang, …).
     The tokenizer and the feature extractor are the checkpoint's; framework, use_fast and trust_remote_code are of no effect."""
-    task = _ALIASES.get(task, task)
-    if task not in _TASKS and not task.startswith("translation_"):
-        raise UnsupportedError(f"task: {task!r} is none of {', '.join(_TASKS)}", param="task", type="not_supported_error")
+    if task is not None:
+        task = _known_task(task)
     if llm is None:
         if model is None:
             raise RequestError("model: is missing; there is no default one", param="model")
@@ -157,16 +162,37 @@ def pipeline(task: str, model: Any = None, *, dtype: Any = None, torch_dtype: An
         wanted = dtype if dtype is not None else torch_dtype
         if wanted is not None:
             options["dtype"] = str(wanted).replace("torch.", "")
-        if device is not None:
-            options["device"] = _device(device)
+        where = device if device is not None else device_map
+        if where is not None:
+            options["device"] = _device(where)
         if revision is not None:
             options["revision"] = revision
         llm = LLM(model, **options)
+    if task is None:
+        task = _task_of(llm.facts)
     if task == "automatic-speech-recognition" and not llm.facts.get("hears"):
         raise UnsupportedError(f"model: {llm.facts['model']} hears nothing", param="model", type="not_supported_error")
     if task.endswith("-classification"):
         check_classifies(llm.facts)
     return Pipeline(task, llm, params)
+
+
+def _known_task(task: str) -> str:
+    task = _ALIASES.get(task, task)
+    if task in _TASKS or task.startswith("translation_"):
+        return task
+    near = difflib.get_close_matches(task, _TASKS, 1)
+    meant = f"it is {_INSTEAD[task]} here" if task in _INSTEAD else f"did you mean {near[0]!r}?" if near else ""
+    raise UnsupportedError(f"task: {task!r} is none of {', '.join(_TASKS)}" + ("; " + meant if meant else ""), param="task",
+                           type="not_supported_error")
+
+
+def _task_of(facts: Mapping[str, Any]) -> str:
+    if facts.get("hears"):
+        return "automatic-speech-recognition"
+    if facts.get("reads_images"):
+        return "image-to-text"
+    return "text-classification" if facts.get("labels") else "text2text-generation"
 
 
 def _cut(params: Dict[str, Any]) -> Dict[str, Any]:

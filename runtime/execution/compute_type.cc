@@ -1,6 +1,8 @@
 #include "runtime/execution/compute_type.h"
 
 #include <cstdint>
+#include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "models/inspect.h"
@@ -41,6 +43,15 @@ void check_weights_fit(const ModelConfig& config, const Checkpoint& checkpoint, 
                        human_bytes(available) + " of memory are free; " +
                        (others.empty() ? "no type fits" : "what fits: " + others),
                    "--dtype");
+}
+
+std::string dtype_named(const std::string& name) {
+  static const std::map<std::string_view, const char*> kNames = {
+      {"fp32", "float32"},      {"f32", "float32"},       {"fp16", "float16"},
+      {"f16", "float16"},       {"bf16", "bfloat16"},     {"default", "auto"},
+      {"int8_float32", "int8"}, {"int8_float16", "int8"}, {"int8_bfloat16", "int8"}};
+  const auto it = kNames.find(name);
+  return it == kNames.end() ? name : it->second;
 }
 
 std::string describe_compute_type(DType dtype, std::optional<DType> stored, bool on_cpu) {

@@ -17,6 +17,10 @@ namespace tandem {
 void check_weights_fit(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,
                        int ranks, size_t available);
 
+// What --dtype calls a type that other programs call `name`: "fp16" is float16, and CTranslate2's
+// "int8_float16" is int8. Every other name is itself.
+std::string dtype_named(const std::string& name);
+
 // For the log: the type, whether tokens are HuggingFace's, and which --dtype is faster or exact.
 //   stored: the type of the checkpoint's files, where config.json names it.
 std::string describe_compute_type(DType dtype, std::optional<DType> stored, bool on_cpu);

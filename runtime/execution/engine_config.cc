@@ -20,6 +20,7 @@
 #include "kernels/core/padded_size.h"
 #include "kernels/core/plugin.h"
 #include "models/config/limits.h"
+#include "runtime/execution/compute_type.h"
 #include "runtime/execution/kv_cache.h"
 
 namespace tandem {
@@ -71,7 +72,7 @@ std::optional<DType> asked_dtype(const EngineConfig& config) {
                        {"int8", DType::kI8},
                        {"int4", DType::kI4},
                        {"float", DType::kF32}},
-                config.loading().dtype(), "--dtype");
+                dtype_named(config.loading().dtype()), "--dtype");
 }
 
 std::optional<DType> kv_cache_dtype_of(const EngineConfig& config) {

@@ -258,8 +258,9 @@ proto::EncoderFrames given_frames(const proto::PromptPart& part, const std::stri
                         "has a text beside the image, which the model would not read; what "
                         "the answer begins with is decoder_prompt");
   if (!limits.reads_images())
-    throw invalid_request(
-        field, "must be frames" + no + (part.has_image() ? "images" : "text or token ids"));
+    throw invalid_request(field, "must be sound" + no +
+                                     (part.has_image() ? "images" : "text or token ids") +
+                                     " (tandem transcribe, /v1/audio/transcriptions)");
   if (!part.has_image())
     throw invalid_request(
         field, "must be an image, \"multi_modal_data\": {\"image\": …}" + no + "text or token ids");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/log_fields.h"
 #include "base/log_text.h"
 #include "server/api/api_key.h"
@@ -86,6 +87,12 @@ nlohmann::ordered_json log_fields(const HttpRequest& request, int status, size_t
   return fields;
 }
 
+std::string no_route(const std::string& path) {
+  std::vector<std::string> known;
+  for (const Route& r : routes()) known.emplace_back(r.path);
+  return "there is no " + path + suggestion(path, known) + "; /docs lists all routes";
+}
+
 }  // namespace
 
 // Where the request does not go to a handler. route: what it asks for, as far as there is one.
@@ -102,7 +109,7 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
         (methods.empty() ? "" : ", ") + std::string(is_get(r.method) ? "GET, HEAD" : r.method);
     if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
   }
-  if (methods.empty()) return error_response(404, "there is no " + request.path);
+  if (methods.empty()) return error_response(404, no_route(request.path));
   if (request.method == "OPTIONS") return options_answer(context_.config, request, methods);
   if (route == nullptr) {
     HttpResponse response = error_response(405, request.path + " takes " + methods);

@@ -63,8 +63,9 @@ void reserve_for_parsing(const HttpRequest& request) {
 nlohmann::json parse_body(const HttpRequest& request) {
   const std::string* type = request.header("content-type");
   if (type != nullptr && type->find("json") == std::string::npos)
-    throw invalid_request("content-type",
-                          "expected application/json, found " + type->substr(0, 80));
+    throw invalid_request("content-type", "expected application/json, found " +
+                                              type->substr(0, 80) +
+                                              " (curl: -H 'Content-Type: application/json')");
   if (request.body.empty()) throw invalid_request("body", "is empty; expected a JSON object");
   reserve_for_parsing(request);
   nlohmann::json body = parse_json_line(request.body);

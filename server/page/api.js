@@ -1,58 +1,26 @@
 // Requests to the server, with the key if it wants one.
-import {$} from './dom.js';
+import {apiKey, wantKey} from './key.js';
 
 export const ROOT = document.documentElement.dataset.root;  // what a proxy puts before each path
-const KEY = 'tandem-api-key';
-let apiKey = sessionStorage.getItem(KEY) || '';
-let keyWanted = null;  // while the dialog is open: a promise, of whether there is a new key
 
-export const bearer = () => apiKey ? {Authorization: 'Bearer ' + apiKey} : {};
+export const bearer = () => apiKey() ? {Authorization: 'Bearer ' + apiKey()} : {};
 
 // fetch(), and the dialog until the key is right or nobody gives one.
 export async function ask(path, options = {}) {
   for (;;) {
-    const used = apiKey;
+    const used = apiKey();
     const response = await fetch(ROOT + path, {...options, headers: {...options.headers, ...bearer()}, cache: 'no-store'});
     if (response.status !== 401 && response.status !== 403) return response;
     if (response.status === 403 && !used) return response;
-    if (used === apiKey && !(await wantKey(used !== ''))) return response;
+    if (used === apiKey() && !(await wantKey(used !== ''))) return response;
   }
 }
+export const socketAddress = (path) => location.origin.replace('http', 'ws') + ROOT + path;
 // Pages send a key with a WebSocket as a protocol's name. Throws where it cannot be one.
-export const openSocket = (path) => new WebSocket(location.origin.replace('http', 'ws') + ROOT + path,
-  ['realtime', ...(apiKey ? ['openai-insecure-api-key.' + apiKey] : [])]);
+export const openSocket = (path) => new WebSocket(socketAddress(path),
+  ['realtime', ...(apiKey() ? ['openai-insecure-api-key.' + apiKey()] : [])]);
 export const askJson = (path, body, signal) => ask(path, {
   method: 'POST', signal, body: JSON.stringify(body), headers: {'Content-Type': 'application/json'}});
-
-// Event "key" on the document: there is a new one.
-function wantKey(wrong) {
-  if (keyWanted) return keyWanted;
-  $('key-button').hidden = false;
-  $('key-error').textContent = wrong ? 'The server does not know this key.' : '';
-  keyWanted = new Promise((resolve) => {
-    const dialog = $('key-dialog');
-    const done = (given) => {
-      keyWanted = null;
-      dialog.onclose = null;
-      dialog.close();
-      resolve(given);
-      if (given) setTimeout(() => document.dispatchEvent(new Event('key')));
-    };
-    dialog.onclose = () => done(false);
-    $('key-cancel').onclick = () => done(false);
-    $('key-form').onsubmit = (event) => {
-      event.preventDefault();
-      apiKey = $('key').value.trim();
-      sessionStorage.setItem(KEY, apiKey);
-      $('key').value = '';
-      done(apiKey !== '');
-    };
-    dialog.showModal();
-  });
-  return keyWanted;
-}
-$('key-button').hidden = !apiKey;
-$('key-button').onclick = () => wantKey(false);
 
 // Of an answer that is no 200: {message, param}. LibreTranslate's routes have a text alone.
 export async function errorOf(response) {
@@ -104,11 +72,11 @@ export function failureOf(e) {
   return {message: e instanceof TypeError ? 'the server cannot be reached' : e.message};
 }
 
-
 // --- The same with curl ------------------------------------------------------------------------------
 const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 const head = (path, flags) => `curl ${flags}${location.origin}${ROOT}${path} ` +
-    (apiKey ? '\\\n     -H "Authorization: Bearer $TANDEM_API_KEY" ' : '');
+    (apiKey() ? '\\\n     -H "Authorization: Bearer $TANDEM_API_KEY" ' : '');
+export const curlAlone = (path, flags = '') => head(path, flags).trimEnd();
 export function curlJson(path, body, flags = '') {
   const text = JSON.stringify(body, null, 1).replaceAll(/\n */g, ' ')
       .replace(/(data:image\/[a-z]+;base64,)[^"]*/, '$1…');

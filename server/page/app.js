@@ -5,6 +5,7 @@ import {watchEngine} from './engine.js';
 import {Prompter} from './prompt.js';
 import {Reader} from './read.js';
 import {Summariser} from './summarise.js';
+import './theme.js';
 import {Transcriber} from './transcribe.js';
 import {pairsOf, Translator} from './translate.js';
 
@@ -87,14 +88,6 @@ async function start() {
   }
 }
 
-const root = document.documentElement, THEME = 'tandem-theme';
-const dark = matchMedia('(prefers-color-scheme: dark)');
-try { root.dataset.theme = localStorage.getItem(THEME) || ''; } catch { /* no storage: the system's */ }
-$('theme-button').onclick = () => {
-  const isDark = root.dataset.theme ? root.dataset.theme === 'dark' : dark.matches;
-  root.dataset.theme = isDark ? 'light' : 'dark';
-  try { localStorage.setItem(THEME, root.dataset.theme); } catch { /* for this visit then */ }
-};
 document.addEventListener('curl', showCurl);
 document.addEventListener('key', showCurl);
 $('request').addEventListener('toggle', showCurl);

@@ -1,23 +1,7 @@
-'use strict';
 // The page at /docs: shows /openapi.json. What the document says becomes text nodes only.
-(() => {
-const $ = (id) => document.getElementById(id);
-const ROOT = document.documentElement.dataset.root;
-const KEY = 'tandem-api-key', THEME = 'tandem-theme';
-const element = (tag, className = '', ...content) => {
-  const e = document.createElement(tag);
-  if (className) e.className = className;
-  e.append(...content);
-  return e;
-};
-
-const root = document.documentElement;
-try { root.dataset.theme = localStorage.getItem(THEME) || ''; } catch { /* no storage: the system's */ }
-$('theme-button').onclick = () => {
-  const isDark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-  root.dataset.theme = isDark ? 'light' : 'dark';
-  try { localStorage.setItem(THEME, root.dataset.theme); } catch { /* for this visit then */ }
-};
+import {$, element} from './dom.js';
+import {ask, curlAlone, curlForm, curlJson, errorOf, failureOf, socketAddress} from './api.js';
+import './theme.js';
 
 // --- Schemas ---
 let schemas = {};
@@ -99,17 +83,12 @@ function success(operation) {
   return {status, content};
 }
 function curl(method, path, operation) {
-  if (success(operation).status === '101') return location.origin.replace('http', 'ws') + ROOT + path;
-  const types = Object.keys((operation.requestBody || {}).content || {});
-  const key = sessionStorage.getItem(KEY) ? ' \\\n     -H "Authorization: Bearer $TANDEM_API_KEY"' : '';
+  if (success(operation).status === '101') return socketAddress(path);
+  const content = (operation.requestBody || {}).content || {}, [type] = Object.keys(content);
   const verb = method === 'get' || method === 'post' ? '' : `-X ${method.toUpperCase()} `;
-  const data = method === 'post' && !types.length ? ' -d ""' : '';
-  const start = `curl ${verb}${location.origin}${ROOT}${path}${key}${data}`;
-  if (!types.length) return start;
-  if (types[0] === 'multipart/form-data') return start + ' \\\n     -F file=@talk.flac';
-  const schema = resolved(operation.requestBody.content[types[0]].schema);
-  const example = exampleOf(schema);
-  return start + ` \\\n     -H 'Content-Type: application/json' \\\n     -d '${JSON.stringify(example)}'`;
+  if (!type) return curlAlone(path, method === 'post' ? '-d "" ' : verb);
+  if (type === 'multipart/form-data') return curlForm(path, {file: '@talk.flac'});
+  return curlJson(path, exampleOf(content[type].schema), verb);
 }
 function exampleOf(schema) {
   const found = resolved(schema);
@@ -174,23 +153,14 @@ function show(document_) {
 }
 
 async function load() {
-  const key = sessionStorage.getItem(KEY) || '';
   try {
-    const response = await fetch(ROOT + '/openapi.json', {headers: key ? {Authorization: 'Bearer ' + key} : {}, cache: 'no-store'});
-    const body = await response.json();
-    $('key-form').hidden = response.status !== 401;
-    $('error').textContent = response.ok || (response.status === 401 && !key) ? '' : body.error.message;
-    if (response.ok) show(body);
-    else if (response.status === 401) $('key').focus();
+    const response = await ask('/openapi.json');
+    if (!response.ok) throw new Error((await errorOf(response)).message);
+    show(await response.json());
+    $('error').textContent = '';
   } catch (error) {
-    $('error').textContent = `The server does not answer: ${error.message}`;
+    $('error').textContent = failureOf(error).message;
+    document.addEventListener('key', load, {once: true});
   }
 }
-$('key-form').onsubmit = (event) => {
-  event.preventDefault();
-  sessionStorage.setItem(KEY, $('key').value.trim());
-  $('key').value = '';
-  load();
-};
 load();
-})();

@@ -1,9 +1,10 @@
 // What every part of the page uses. Text of the server's or the model's becomes text nodes only.
 export const $ = (id) => document.getElementById(id);
-export const element = (tag, className = '', text = '') => {
+// content: texts and elements.
+export const element = (tag, className = '', ...content) => {
   const e = document.createElement(tag);
   e.className = className;
-  e.textContent = text;
+  e.append(...content);
   return e;
 };
 export const button = (text, act, className = '') => {

@@ -122,12 +122,61 @@ TEST(DocumentsCli, TasksOfT5AreChosen) {
   EXPECT_EQ(got.out, expected.out);
 }
 
+// A word is a text where it is no file and does not look like one.
+TEST(DocumentsCli, AWordMayBeAText) {
+  const Words base{"translate", kMbart50, "--to", "German", "--max-new-tokens", "8"};
+  const auto with = [&](const std::string& text) {
+    Words words = base;
+    words.push_back(text);
+    return run(words);
+  };
+  const ProcessResult word = with("Hello."), piped = run(base, "Hello.\n");
+  EXPECT_EQ(word.status, 0) << word.err;
+  EXPECT_NE(word.err.find("\"Hello.\" is a text"), std::string::npos) << word.err;
+  EXPECT_FALSE(word.out.empty());
+  EXPECT_EQ(piped.out, word.out) << piped.err;
+}
+
+// As after a pipe of a shell, without "-".
+TEST(DocumentsCli, StandardInputIsReadWhereSomethingIsPipedIn) {
+  const std::string text = "A tool to find duplicate files on a disk.";
+  EXPECT_EQ(run({"summarize", kDemo}, text).out, run({"summarize", kDemo, text}).out);
+  EXPECT_EQ(run({"generate", kDemo}, text).out, run({"generate", kDemo, text}).out);
+  for (const char* command : {"summarize", "generate"}) {
+    const ProcessResult nothing = run({command, kDemo});
+    EXPECT_EQ(nothing.status, 2);
+    EXPECT_NE(nothing.err.find("TEXT: is missing"), std::string::npos) << nothing.err;
+  }
+}
+
+TEST(DocumentsCli, FilesThatAreNoTextsAreNamed) {
+  TempDir dir;
+  const std::pair<std::filesystem::path, const char*> cases[] = {
+      {dir.write("a.docx", "PK\x03\x04\x14"), "a.docx: is a document of an office program"},
+      {dir.write("a.doc", "\xd0\xcf\x11\xe0"), "a.doc: is a document of an office program"},
+      {dir.write("a.pdf", "%PDF-1.7\n\xff"), "a.pdf: is a PDF file"},
+      {dir.write("a.rtf", "{\\rtf1 x}"), "a.rtf: is an RTF file"},
+      {dir.write("latin.txt", "caf\xe9"),
+       "latin.txt: is not a text in UTF-8: the byte at offset 3"},
+      {dir.write("none.txt", "\n"), "none.txt: prompt: is empty"}};
+  for (const auto& [file, words] : cases) {
+    const ProcessResult r = run({"summarize", kDemo, file.string()});
+    EXPECT_NE(r.status, 0) << file;
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+}
+
 TEST(DocumentsCli, Errors) {
   TempDir dir;
   const std::string empty = dir.path().string();
   const std::pair<Words, const char*> cases[] = {
       {{"summarize", kDemo}, "TEXT"},
-      {{"summarize", kDemo, "nothing.txt"}, "nothing.txt"},
+      {{"summarize", "a text, but no model"}, "the first argument, \"a text, but no model\", is"},
+      {{"summarize", kDemo, "nothing.txt"}, "nothing.txt\": there is no such file"},
+      {{"summarize", kDemo, "no/folder"}, "no/folder\": there is no such file"},
+      {{"summarize", kDemo, ""}, "is empty"},
+      {{"summarize", kDemo, "https://example.com/a.html"}, "is an address: download"},
+      {{"transcribe", kDemo, "https://example.com/a.mp3"}, "is an address: download"},
       {{"summarize", kDemo, empty}, "no file of a known ending"},
       {{"summarize", kDemo, "a text", "--format", "pdf"}, "--format"},
       {{"translate", kMbart50, "a text", "--to", "de", "--glossary", "x.pdf"}, "x.pdf"},

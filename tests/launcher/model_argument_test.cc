@@ -59,6 +59,53 @@ TEST(ModelArgument, IsNeverGuessed) {
   }
 }
 
+// The model is called as another place calls it, or what is there is not all of it.
+TEST(ModelArgument, WhatWasMeantIsSaid) {
+  const std::string file = kTiny + "/model.safetensors";
+  const std::pair<std::string, std::string> names[] = {
+      {file, "the model is its directory, " + kTiny},
+      {"https://huggingface.co/facebook/bart-large-cnn/tree/main",
+       "its id is facebook/bart-large-cnn"},
+      {"hf://facebook/bart-large-cnn", "its id is facebook/bart-large-cnn"},
+      {"facebook/bart-large-cnn:v2", "facebook/bart-large-cnn --revision v2"},
+      {"/no/such/model", "there is no such directory"}};
+  for (const auto& [name, words] : names) {
+    const ProcessResult r = tandem({"generate", name, "a text"});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+  const test::TempDir dir;
+  const std::string gguf = dir.write("small.gguf", "GGUF").string();
+  EXPECT_NE(tandem({"inspect", gguf}).err.find("this is a GGUF file"), std::string::npos);
+}
+
+TEST(ModelArgument, WhatADirectoryLacksIsSaid) {
+  namespace fs = std::filesystem;
+  const test::TempDir cache, half, part, without;
+  const fs::path snapshot = cache / "snapshots" / "0123";
+  fs::create_directories(snapshot);
+  for (const char* name : {"config.json", "tokenizer.json"}) {
+    fs::copy_file(fs::path(kTiny) / name, snapshot / name);
+    fs::copy_file(fs::path(kTiny) / name, half / name);
+    fs::copy_file(fs::path(kTiny) / name, part / name);
+  }
+  const std::string weights = test::read_file(fs::path(kTiny) / "model.safetensors");
+  half.write("model.safetensors", weights.substr(0, weights.size() / 2));
+  part.write("model.safetensors.incomplete", "");
+  without.write("model.safetensors", weights);
+  const std::pair<fs::path, std::string> cases[] = {
+      {cache.path(), "the checkpoint is in " + snapshot.string()},
+      {half.path(), "is truncated: it has " + std::to_string(weights.size() / 2) + " of " +
+                        std::to_string(weights.size()) + " bytes"},
+      {part.path(), "a download that has not ended (model.safetensors.incomplete)"},
+      {without.path(), "no config.json, which belongs to model.safetensors"}};
+  for (const auto& [directory, words] : cases) {
+    const ProcessResult r = tandem({"generate", directory.string(), "a text"});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+}
+
 // --- Flags of other programs ---------------------------------------------------------------------
 
 TEST(ForeignFlags, AreAnsweredWithOurs) {
@@ -69,6 +116,10 @@ TEST(ForeignFlags, AreAnsweredWithOurs) {
       {{"generate", kTiny, "x", "--beam-size", "4"}, "here it is --num-beams"},
       {{"generate", kTiny, "x", "--beam_size", "4"}, "here it is --num-beams"},
       {{"generate", kTiny, "x", "--diversity-penalty", "1"}, "not built"},
+      {{"serve", kTiny, "--enable-lora"}, "needs no flag"},
+      {{"serve", kTiny, "--lora-paths", "a=b"}, "here it is --lora-modules"},
+      {{"generate", kTiny, "x", "--guided-json", "{}"}, "a request asks for it"},
+      {{"serve", kTiny, "--guided-decoding-backend", "auto"}, "needs no flag"},
       {{"transcribe", kTiny, "x.wav", "--initial-prompt", "Names"}, "here it is --prompt"},
       {{"transcribe", kTiny, "x.wav", "--vad-onset", "0.4"}, "here it is --vad-threshold"},
       {{"transcribe", kTiny, "x.wav", "--vad_filter", "True"}, "did you mean --vad-filter?"},
@@ -90,6 +141,23 @@ TEST(ForeignFlags, AreAnsweredWithOurs) {
   }
 }
 
+TEST(ForeignCommands, AreAnsweredWithOurs) {
+  const std::pair<const char*, const char*> cases[] = {{"run", "tandem generate MODEL TEXT"},
+                                                       {"pull", "tandem inspect MODEL"},
+                                                       {"summary", "did you mean summarize?"},
+                                                       {"quantize", "--dtype int8"},
+                                                       {"whisper", "did you mean transcribe?"}};
+  for (const auto& [name, words] : cases) {
+    const ProcessResult r = tandem({name, kTiny});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+  // None is a command by now.
+  const std::string help = tandem({"--help"}).out;
+  for (const char* name : {"run", "chat", "pull", "convert", "asr", "ocr", "start", "show"})
+    EXPECT_EQ(help.find("\n  " + std::string(name) + " "), std::string::npos) << name;
+}
+
 // What the table calls ours is.
 TEST(ForeignFlags, NameFlagsThatThereAre) {
   const std::string help = tandem({"--help=all"}).out;
@@ -103,6 +171,12 @@ TEST(ForeignFlags, NameFlagsThatThereAre) {
     std::istringstream names{std::string(flag.names)};
     for (std::string name; names >> name;)
       EXPECT_EQ(launcher::find_foreign_flag(name), &flag) << name << " is there twice";
+    if (flag.note.find("not built") == flag.note.npos &&
+        flag.note.find("no flag") == flag.note.npos)
+      continue;
+    std::istringstream refused{std::string(flag.names)};
+    for (std::string name; refused >> name;)
+      EXPECT_EQ(help.find(" " + name + " "), std::string::npos) << name << " is there by now";
   }
 }
 

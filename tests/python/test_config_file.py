@@ -32,6 +32,8 @@ def test_values_and_precedence(start_server, tmp_path, monkeypatch):
     ("[other]\nport = 1\n", ["other"]),
     ("port = 'many'\n", ["port", "many"]),
     ("disable-access-log = [true, false]\n", ["disable-access-log"]),
+    ("port: 8000\n", ["NAME = VALUE"]),
+    ("max-num-seqs = 'many'\n", ["max-num-seqs", "is not a number"]),
     (None, ["no such file"]),
 ])
 def test_mistakes_are_named(tmp_path, text, words):

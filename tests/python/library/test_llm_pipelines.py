@@ -74,3 +74,21 @@ def test_refusals(llm):
         pipeline("summarization")
     with pytest.raises(NotImplementedError, match="hears"):
         pipeline("automatic-speech-recognition", llm=llm)
+
+
+def test_the_task_may_be_left_out(llm, texts, tmp_path):
+    assert pipeline(llm=llm).task == "text2text-generation"
+    assert pipeline(llm=llm)(texts[0], max_new_tokens=9) == pipeline("text2text-generation", llm=llm)(texts[0], max_new_tokens=9)
+    heard = pipeline(model=make_whisper(tmp_path / "model"), device_map="cpu")
+    assert heard.task == "automatic-speech-recognition"
+    heard.llm.close()
+    seen = pipeline(model=GOLDENS.parent / "vision-tiny", device_map="auto")
+    assert seen.task == "image-to-text"
+    seen.llm.close()
+
+
+@pytest.mark.parametrize("task, words", [("summarisation", "did you mean 'summarization'"), ("feature-extraction", "LLM.embed"),
+                                         ("text-generation", "'text2text-generation'")])
+def test_other_tasks_are_answered_with_ours(task, words):
+    with pytest.raises(NotImplementedError, match=words):
+        pipeline(task, MODEL)

@@ -105,13 +105,20 @@ def test_a_key(chromium, start_server):  # noqa: F811
     secret = start_server("--api-key", "k")
     chromium.errors.clear()
     chromium.open(secret.url + "/docs")
-    chromium.wait("!document.querySelector('#key-form').hidden")
+    chromium.wait("document.querySelector('#key-dialog').open")
     assert chromium.value(ROUTES) == 0
+    chromium.click("#key-cancel")
+    chromium.wait("document.querySelector('#error').textContent.includes('API key')")
+    chromium.click("#key-button")
     chromium.type("#key", "wrong")
-    chromium.click("#key-form button")
-    chromium.wait("document.querySelector('#error').textContent !== ''")
+    chromium.click("#key-form .primary")
+    chromium.wait("document.querySelector('#key-dialog').open && document.querySelector('#key-error').textContent !== ''")
     chromium.type("#key", "k")
-    chromium.click("#key-form button")
+    chromium.click("#key-form .primary")
     chromium.wait(ROUTES)
-    assert chromium.value("document.querySelector('#key-form').hidden")
+    assert not chromium.value("document.querySelector('#key-dialog').open")
+    assert chromium.text("#error") == ""
+    chromium.value("document.querySelectorAll('.route').forEach(route => { route.open = true; })")
+    chromium.wait("document.querySelectorAll('.inside pre').length === " + ROUTES)
+    assert "$TANDEM_API_KEY" in chromium.text(".route .inside pre"), "commands have the key's variable, not the key"
     chromium.errors.clear()  # the browser's own words about the 401s

@@ -165,6 +165,19 @@ TEST(Generation, MoreThanTheServerTakes) {
 }
 
 // With every body the engine hears nothing, and the answer names the field.
+TEST(Application, WhatIsMeantByAWrongRequestIsSaid) {
+  FakeServer s;
+  const auto message = [](const auto& exchange) {
+    return exchange->json()["error"]["message"].template get<std::string>();
+  };
+  const auto near = s.ask("POST", "/v1/completion", "{}"), far = s.ask("GET", "/xyzzy/plugh");
+  EXPECT_EQ(near->status(), 404);
+  EXPECT_EQ(message(near),
+            "there is no /v1/completion (did you mean /v1/completions?); /docs lists all routes");
+  EXPECT_EQ(far->status(), 404);
+  EXPECT_EQ(message(far), "there is no /xyzzy/plugh; /docs lists all routes");
+}
+
 TEST(Generation, BadBodies) {
   const std::pair<const char*, const char*> completions[] = {
       {"", "body"},
