@@ -30,7 +30,7 @@ def vocabulary(model):
     """How many ids there are for both sides."""
     config = json.loads((model / "config.json").read_text())
     sizes = [part.get(key) for part in (config, config.get("decoder") or {})
-             for key in ("vocab_size", "decoder_vocab_size") if isinstance(part, dict)]
+             for key in ("vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size") if isinstance(part, dict)]
     return min(size for size in sizes if size)
 
 

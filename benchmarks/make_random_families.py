@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random checkpoints with the shapes of published models, for benchmarks/compare_peers.py.
+"""Random checkpoints with the shapes of published models, for benchmarks/compare_peers.py and long_inputs.py.
 
     make_random_families.py --out DIR [--shapes t5-base,nllb-600m,marian,whisper-base,whisper-small] [--seed N]
 
@@ -9,6 +9,12 @@ that CTranslate2's converter needs. It wants torch and transformers, which compa
 
 t5-base: google/flan-t5-base (gated GELU, a head of its own). nllb-600m: facebook/nllb-200-distilled-600M.
 marian: Helsinki-NLP/opus-mt-en-de. whisper-base, whisper-small: openai/whisper-*. BART's is build/bin/make_random_bart.
+
+pegasus-large, blenderbot-400m, plbart-base, switch-base-8: google/pegasus-large, facebook/blenderbot-400M-distill,
+uclanlp/plbart-base, google/switch-base-8.
+
+For long inputs, all of one small size (six layers of 512, of the decoder two), with the attention of the published models:
+longt5-local, longt5-tglobal, pegasus-x, bigbird, led; bart beside them, which attends to everything.
 """
 import argparse, json, math, pathlib
 
@@ -37,6 +43,42 @@ def marian(transformers):
     return transformers.MarianMTModel, config, {"eos": 0, "unk": 1, "pad": 58100}
 
 
+BART_TOKENS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
+T5_TOKENS = {"pad": 0, "eos": 1, "unk": 2}
+
+
+def fairseq(kind, tokens, d_model, layers, heads, ffn, vocab, **more):
+    encoder, decoder = layers if isinstance(layers, tuple) else (layers, layers)
+
+    def shape(transformers):
+        settings = dict(vocab_size=vocab, d_model=d_model, encoder_layers=encoder, decoder_layers=decoder, encoder_attention_heads=heads,
+                        decoder_attention_heads=heads, encoder_ffn_dim=ffn, decoder_ffn_dim=ffn, decoder_start_token_id=tokens["eos"],
+                        **{f"{name}_token_id": i for name, i in tokens.items() if name in ("bos", "pad", "eos")})
+        config = getattr(transformers, kind + "Config")(**{**settings, **more})
+        return getattr(transformers, kind + "ForConditionalGeneration"), config, tokens
+    return shape
+
+
+def switch_base_8(transformers):
+    config = transformers.SwitchTransformersConfig(
+        vocab_size=32128, d_model=768, d_kv=64, d_ff=3072, num_layers=12, num_decoder_layers=12, num_heads=12, num_experts=8,
+        num_sparse_encoder_layers=6, num_sparse_decoder_layers=6, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+    return transformers.SwitchTransformersForConditionalGeneration, config, T5_TOKENS
+
+
+def longt5(attention):
+    def shape(transformers):
+        config = transformers.LongT5Config(
+            vocab_size=32128, d_model=512, d_kv=64, d_ff=1024, num_layers=6, num_decoder_layers=2, num_heads=8, local_radius=127,
+            global_block_size=16, encoder_attention_type=attention, feed_forward_proj="gated-gelu", decoder_start_token_id=0,
+            pad_token_id=0, eos_token_id=1)
+        return transformers.LongT5ForConditionalGeneration, config, T5_TOKENS
+    return shape
+
+
+LONGEST = 16384
+SMALL = dict(d_model=512, layers=(6, 2), heads=8, ffn=2048, vocab=32128)
+
 SPEECH_TOKENS = {"<|startoftranscript|>": 50258, "<|en|>": 50259, "<|transcribe|>": 50359, "<|nospeech|>": 50362,
                  "<|notimestamps|>": 50363}
 
@@ -52,15 +94,33 @@ def whisper(width, layers):
     return shape
 
 
-SHAPES = {"t5-base": t5_base, "nllb-600m": nllb_600m, "marian": marian, "whisper-base": whisper(512, 6),
-          "whisper-small": whisper(768, 12)}
+PUBLISHED = {"t5-base": t5_base, "nllb-600m": nllb_600m, "marian": marian, "whisper-base": whisper(512, 6),
+             "whisper-small": whisper(768, 12)}
+MORE = {
+    "pegasus-large": fairseq("Pegasus", {"pad": 0, "eos": 1, "unk": 105}, 1024, 16, 16, 4096, 96103, scale_embedding=True,
+                             max_position_embeddings=1024, activation_function="relu", decoder_start_token_id=0, forced_eos_token_id=None),
+    "blenderbot-400m": fairseq("Blenderbot", {"pad": 0, "bos": 1, "eos": 2, "unk": 3}, 1280, (2, 12), 32, 5120, 8008, scale_embedding=True,
+                               max_position_embeddings=1024, decoder_start_token_id=1, forced_eos_token_id=None),
+    "plbart-base": fairseq("PLBart", BART_TOKENS, 768, 6, 12, 3072, 50005, scale_embedding=True, forced_eos_token_id=None),
+    "switch-base-8": switch_base_8,
+}
+LONG = {
+    "longt5-local": longt5("local"), "longt5-tglobal": longt5("transient-global"),
+    "pegasus-x": fairseq("PegasusX", {"pad": 0, "eos": 1, "unk": 105}, **SMALL, max_position_embeddings=LONGEST, num_global_tokens=32,
+                         block_size=512, stagger_local_blocks=True, decoder_start_token_id=0, forced_eos_token_id=None),
+    "bigbird": fairseq("BigBirdPegasus", {"pad": 0, "eos": 1, "bos": 2, "unk": 105}, **SMALL, max_position_embeddings=LONGEST,
+                       attention_type="block_sparse", block_size=64, num_random_blocks=3, decoder_start_token_id=2),
+    "led": fairseq("LED", BART_TOKENS, **SMALL, attention_window=[1024] * 6, max_encoder_position_embeddings=LONGEST),
+    "bart": fairseq("Bart", BART_TOKENS, **SMALL, max_position_embeddings=LONGEST, forced_eos_token_id=None),
+}
+SHAPES = {**PUBLISHED, **MORE, **LONG}
 
 
 def deviation(name, weight, config):
     """Of a tensor's values; None: left as the library makes it."""
     if weight.dim() < 2 or "embed_positions" in name:
         return None
-    t5 = config.model_type == "t5"
+    t5 = "t5" in config.model_type or config.model_type == "switch_transformers"
     if "relative_attention_bias" in name:
         return 0.5
     if "conv" in name:
@@ -121,7 +181,7 @@ def make(shape, out, seed):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=pathlib.Path, required=True)
-    p.add_argument("--shapes", default=",".join(SHAPES))
+    p.add_argument("--shapes", default=",".join(PUBLISHED))
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
     for shape in args.shapes.split(","):
