@@ -17,7 +17,7 @@
 #include "server/api/documents/document_store.h"
 #include "server/api/fixed_languages.h"
 #include "server/http/config.h"
-#include "server/http/connection_hooks.h"
+#include "server/http/connections/connection_hooks.h"
 #include "server/metrics/metrics.h"
 #include "server/telemetry/span_exporter.h"
 #include "text/tokenizer.h"

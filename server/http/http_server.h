@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "server/http/config.h"
-#include "server/http/connection.h"
+#include "server/http/connections/connection.h"
 
 namespace tandem::server {
 

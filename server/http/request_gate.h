@@ -6,7 +6,7 @@
 
 #include "server/http/body/request_body.h"
 #include "server/http/config.h"
-#include "server/http/connection_hooks.h"
+#include "server/http/connections/connection_hooks.h"
 #include "server/http/http.h"
 #include "server/http/request_reader.h"
 

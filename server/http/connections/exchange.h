@@ -9,72 +9,73 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/connection.h"
+#include "server/http/connections/channel.h"
 #include "server/http/errors.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 
 class ConnectionExchange final : public Exchange {
  public:
-  ConnectionExchange(HttpRequest request, Connection& connection)
+  ConnectionExchange(HttpRequest request, Channel& channel)
       : request_(std::move(request)),
-        executor_(connection.stream_.get_executor()),
-        connection_(&connection),
-        max_unsent_(connection.config_.max_unsent_bytes) {}
+        executor_(channel.executor()),
+        channel_(&channel),
+        max_unsent_(channel.config().max_unsent_bytes) {}
 
   const HttpRequest& request() const override { return request_; }
   std::string take_body() override { return std::exchange(request_.body, {}); }
 
   void respond(HttpResponse response) override {
-    if (connection_ == nullptr || head) return;
+    if (channel_ == nullptr || head) return;
     head = std::move(response);
     ended = true;
-    connection_->wake();
+    channel_->wake();
   }
   void start_stream(HttpResponse response) override {
-    if (connection_ == nullptr || head) return;
+    if (channel_ == nullptr || head) return;
     head = std::move(response);
     streaming = true;
-    connection_->wake();
+    channel_->wake();
   }
   void start_socket(HttpResponse response, OnMessage on_message) override {
-    if (connection_ == nullptr || head) return;
+    if (channel_ == nullptr || head) return;
     // Frames come after the answer, and an older client has none.
-    if (version < 11 || connection_->input_.size() > 0)
+    if (version < 11 || channel_->input().size() > 0)
       return respond(error_response(400, "a WebSocket begins when its request is answered"));
     head = std::move(response);
     was_socket_ = true;
     on_message_ = std::move(on_message);
   }
   void hold(bool held) override {
-    if (std::exchange(held_, held) != held && connection_ != nullptr) connection_->wake();
+    if (std::exchange(held_, held) != held && channel_ != nullptr) channel_->wake();
   }
   void end_socket(uint16_t code, std::string reason) override {
-    if (connection_ == nullptr || !socket() || ended) return;
+    if (channel_ == nullptr || !socket() || ended) return;
     close_code_ = code;
     close_reason_ = std::move(reason);
     ended = true;
-    connection_->wake();
+    channel_->wake();
   }
   void write(std::string data) override {
-    if (connection_ == nullptr || ended || data.empty()) return;
+    if (channel_ == nullptr || ended || data.empty()) return;
     if (socket()) {
       messages_.push_back(std::move(data));
-      return connection_->wake();
+      return channel_->wake();
     }
     if (!streaming) return;
     if (unsent.size() + data.size() > max_unsent_) {
-      connection_->gone_ = true;  // it does not read
+      channel_->give_up();  // it does not read
     } else {
       unsent += data;
     }
-    connection_->wake();
+    channel_->wake();
   }
   void end() override {
     if (socket()) return end_socket(1000, "");
-    if (connection_ == nullptr || !streaming) return;
+    if (channel_ == nullptr || !streaming) return;
     ended = true;
-    connection_->wake();
+    channel_->wake();
   }
   void on_gone(std::function<void()> callback) override { gone_callback_ = std::move(callback); }
   void post(std::function<void()> f) override { boost::asio::post(executor_, std::move(f)); }
@@ -88,7 +89,7 @@ class ConnectionExchange final : public Exchange {
   }
   // The connection has done with it.
   void detach(bool complete) {
-    connection_ = nullptr;
+    channel_ = nullptr;
     const auto callback = std::exchange(gone_callback_, nullptr);
     const OnMessage last = std::exchange(on_message_, nullptr);
     if ((!complete || was_socket_) && callback) callback();
@@ -112,7 +113,7 @@ class ConnectionExchange final : public Exchange {
  private:
   HttpRequest request_;
   Stream::executor_type executor_;
-  Connection* connection_;
+  Channel* channel_;
   size_t max_unsent_;
   std::function<void()> gone_callback_;
   OnMessage on_message_;  // of a socket

@@ -1,4 +1,4 @@
-#include "server/http/connection_input.h"
+#include "server/http/connections/connection_input.h"
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/error.hpp>

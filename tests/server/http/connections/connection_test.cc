@@ -1,6 +1,6 @@
 // A connection's edges: keys and memory before bodies, pipelines, Host, half-closes, and who makes
 // room when there are too many.
-#include "server/http/connection.h"
+#include "server/http/connections/connection.h"
 
 #include <gtest/gtest.h>
 
