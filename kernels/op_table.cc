@@ -1,6 +1,7 @@
 // The CPU's table, and a context's; while its steps are recorded, that of the spans.
 #include "kernels/op_table.h"
 
+#include "kernels/backends/attention_backend.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/profiled_ops.h"
 
@@ -17,6 +18,7 @@ const OpTable& ops_of(const Context& ctx) {
 }
 
 const OpTable& device_ops(const Context& ctx) {
+  if (const OpTable* const chosen = AttentionScope::table_of(ctx)) return *chosen;
   const DeviceBackend* backend = ctx.backend_or_null();
   return backend == nullptr ? kCpuOps : backend->ops();
 }

@@ -154,7 +154,7 @@ void attention_weights(const ops::AttentionWeightsArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   std::vector<double> weights(static_cast<size_t>(args.keys));
   for (int64_t t = 0; t < args.q.dim(0); ++t) {
-    double sum = 0;
+    double top = -HUGE_VAL, sum = 0;
     for (int64_t j = 0; j < args.keys && args.kv_head >= 0; ++j) {
       const int64_t row = args.page_indices.data<int32_t>()[j / s.block_size] * s.block +
                           j % s.block_size * s.token + args.kv_head * s.head;
@@ -162,8 +162,10 @@ void attention_weights(const ops::AttentionWeightsArgs& args) {
       for (int64_t d = 0; d < s.head_dim; ++d)
         score += args.q.row<float>(t)[d] * page_scale(args.pages, row) *
                  element(args.pages.data.raw(), args.pages.data.dtype(), row + d);
-      sum += weights[static_cast<size_t>(j)] = std::exp(score * args.scale);
+      weights[static_cast<size_t>(j)] = score * args.scale;
+      top = std::max(top, score * args.scale);
     }
+    for (double& weight : weights) sum += weight = std::exp(weight - top);
     for (int64_t j = 0; j < args.out.dim(1); ++j)
       args.out.row<float>(t)[j] =
           static_cast<float>(args.kv_head < 0 ? 0 : weights[static_cast<size_t>(j)] / sum);

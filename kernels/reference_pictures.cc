@@ -1,5 +1,6 @@
 // Attention within windows of pictures, step by step as HuggingFace's Swin layers do it; among
 // their features; convolutions of each feature.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -57,9 +58,10 @@ void attend_point(const ops::PictureAttentionArgs& args, const std::vector<Point
       score += double{args.q.row<float>(query.row)[column + d]} *
                double{row_of(args.k, args.pad_k, key.row)[column + d]};
     score = score * double{args.scale} + bias_at(args, head, i / n - j / n, i % n - j % n);
-    weights.push_back(std::exp(score - (key.region == query.region ? 0.0 : 100.0)));
-    sum += weights.back();
+    weights.push_back(score - (key.region == query.region ? 0.0 : 100.0));
   }
+  const double top = *std::max_element(weights.begin(), weights.end());
+  for (double& weight : weights) sum += weight = std::exp(weight - top);
   for (int d = 0; d < args.head_dim; ++d) {
     double value = 0;
     for (int64_t j = 0; j < n * n; ++j)
@@ -96,9 +98,10 @@ void channel_attention(const ops::ChannelAttentionArgs& args) {
         double score = 0;
         for (int64_t t = first; t < first + args.points; ++t)
           score += double{args.q.row<float>(t)[c]} * double{args.k.row<float>(t)[other]};
-        weights.push_back(std::exp(score * double{args.scale}));
-        sum += weights.back();
+        weights.push_back(score * double{args.scale});
       }
+      const double top = *std::max_element(weights.begin(), weights.end());
+      for (double& weight : weights) sum += weight = std::exp(weight - top);
       for (int64_t t = first; t < first + args.points; ++t) {
         double value = 0;
         for (int64_t i = 0; i < width; ++i)

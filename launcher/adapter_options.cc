@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -38,7 +39,36 @@ void read_module(const std::string& text, proto::AdapterModule& out) {
   out.set_path(std::filesystem::absolute(out.path()).lexically_normal().string());
 }
 
+// Whether a word behind --lora-modules NAME=DIR can be one more of them: NAME=DIR without white
+// space, or a JSON object of a name and a path.
+bool is_module(const std::string& word) {
+  if (word.starts_with('{')) {
+    const nlohmann::json object = nlohmann::json::parse(word, nullptr, /*allow_exceptions=*/false);
+    return object.is_object() && object.contains("name") && object.contains("path");
+  }
+  const size_t equals = word.find('=');
+  return equals != std::string::npos && equals > 0 && equals + 1 < word.size() &&
+         !word.starts_with('-') && word.find_first_of(" \t\n\r") == std::string::npos;
+}
+
 }  // namespace
+
+void repeat_lora_modules(std::vector<std::string>& words) {
+  const std::string flag = kLoraModules, with_value = flag + "=";
+  std::vector<std::string> out;
+  for (size_t i = 0; i < words.size();) {
+    const std::string word = words[i++];
+    out.push_back(word);
+    if (word == "--") {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    if (word != flag && !word.starts_with(with_value)) continue;
+    if (word == flag && i < words.size()) out.push_back(words[i++]);
+    for (; i < words.size() && is_module(words[i]); ++i) out.insert(out.end(), {flag, words[i]});
+  }
+  words = std::move(out);
+}
 
 void add_adapter_flags(CLI::App& app, proto::AdapterConfig& adapters) {
   app.add_option_function<std::vector<std::string>>(
@@ -46,9 +76,9 @@ void add_adapter_flags(CLI::App& app, proto::AdapterConfig& adapters) {
          [&adapters](const std::vector<std::string>& modules) {
            for (const std::string& text : modules) read_module(text, *adapters.add_modules());
          },
-         "A LoRA adapter as PEFT saves it, and the name by which requests ask for it; for several, "
-         "give the flag several times (CPUs only)")
-      ->allow_extra_args(false)  // what stands behind it may be a text
+         "LoRA adapters as PEFT saves them, and the names by which requests ask for them; also "
+         "{\"name\": NAME, \"path\": DIR}. The flag may be given several times (CPUs only)")
+      ->allow_extra_args(false)  // what stands behind it may be a text: repeat_lora_modules()
       ->type_name("NAME=DIR");
   app.add_option_function<int>(
          "--max-lora-rank", [&adapters](int rank) { adapters.set_max_lora_rank(rank); },

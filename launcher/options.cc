@@ -208,6 +208,9 @@ void EngineOptions::add_model(CLI::App& app) {
   add_field(app, "quantization", loading,
             "How a GPU stores the weights of linear layers: none, int8, int4 or fp8; on a CPU, use "
             "--dtype int8 or int4 instead");
+  add_field(app, "attention-backend", loading,
+            "Kernels of attention: auto, the device's fast ones, or reference, plain and slow ones "
+            "to compare with");
   add_field(app, "threads", loading, "Number of compute threads; 0 is one per core");
 }
 

@@ -15,6 +15,7 @@
 #include "actors/network/process_limits.h"
 #include "base/error.h"
 #include "base/strings/readable_text.h"
+#include "launcher/adapter_options.h"
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/parse_error.h"
@@ -42,13 +43,14 @@ int status_of(const InputError& error) {
 }
 
 // The command line as CLI11 reads it, last word first: flags have no values that they may go
-// without, so --help=all is --help-all there.
+// without, so --help=all is --help-all there; and one value each, so a list repeats its flag.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   for (std::string& word : words) {
     if (word == "--") break;
     if (word == "--help=all") word = "--help-all";
   }
+  repeat_lora_modules(words);
   return {words.rbegin(), words.rend()};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 namespace tandem {
 
 class DeviceCommunicator;
+struct AttentionOps;                    // kernels/backends/attention_backend.h
+enum class AttentionBackend : uint8_t;  // likewise
 
 // The exports of a plugin. `version` shows whether this build made it.
 struct DevicePlugin {
@@ -28,6 +31,8 @@ struct DevicePlugin {
                                                            int size, double timeout_seconds);
   // Why this process has lost its devices for good; "" if it has not.
   std::string (*lost)();
+  // The functions of an attention backend on these devices; null: it has none.
+  const AttentionOps* (*attention_ops)(AttentionBackend backend);
 };
 
 // The name of the exported function: const DevicePlugin* tandem_device_plugin().

@@ -20,6 +20,7 @@
 #include "launcher/progress.h"
 #include "models/family.h"
 #include "models/load_model.h"
+#include "runtime/execution/attention_choice.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
@@ -214,6 +215,8 @@ int run(EncodeOptions& options) {
   const DType dtype = resolve_dtype(engine, config.checkpoint_dtype);
   const int threads = engine.loading().threads();
   const auto ctx = make_context(engine, dtype, threads > 0 ? threads : default_threads());
+  const auto attention = make_attention(engine.loading(), *ctx);
+  const AttentionScope scope(*ctx, attention.get());
   const auto comm = make_local_communicator();
   const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, quantization_of(engine)});
   for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);

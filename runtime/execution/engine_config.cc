@@ -20,6 +20,7 @@
 #include "kernels/core/padded_size.h"
 #include "kernels/core/plugin.h"
 #include "models/config/limits.h"
+#include "runtime/execution/attention_choice.h"
 #include "runtime/execution/compute_type.h"
 #include "runtime/execution/kv_cache.h"
 
@@ -155,6 +156,7 @@ void check_config(const EngineConfig& config) {
   quantization_of(config);
   preemption_of(config);
   tunes_gemms(config);
+  attention_backend_of(loading);
   check_range("--threads", loading.threads(), 0, 1024);
   check_range("--max-num-seqs", config.scheduling().max_num_seqs(), 1, 1 << 20);
   check_range("--max-num-batched-tokens", config.scheduling().max_num_batched_tokens(), 1, 1 << 24);

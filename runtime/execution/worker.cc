@@ -16,6 +16,7 @@
 #include "models/stage_plan.h"
 #include "parallel/communicators/device_communicator.h"
 #include "parallel/communicators/subgroup.h"
+#include "runtime/execution/attention_choice.h"
 #include "runtime/execution/compute_type.h"
 #include "runtime/execution/device/recording_cost.h"
 #include "runtime/execution/drafts/load_draft_model.h"
@@ -81,6 +82,8 @@ class ModelWorker final : public Worker {
                             : threads_of_rank(default_threads(), ranks_here, has_own_cores_);
     // Ranks of a host take one device each; replicas follow one another.
     ctx_ = make_context(config_, dtype, threads, setup.replica() * setup.size() + setup.rank());
+    attention_ = make_attention(loading, *ctx_);
+    const AttentionScope attention(*ctx_, attention_.get());
     profile_ = profile_of_rank(setup, threads);
     join_device_group(setup);
     warm_up_group();
@@ -128,6 +131,7 @@ class ModelWorker final : public Worker {
          .max_drafts = max_drafts(),
          .record_steps = !config_.loading().enforce_eager(),
          .max_sequences = config_.scheduling().max_num_seqs()});
+    const AttentionScope attention(*ctx_, attention_.get());
     if (ctx_->on_cpu()) ctx_->commit_scratch(kCommittedScratch);
     if (!sizes_.empty()) prepare_decoding();
   }
@@ -139,6 +143,7 @@ class ModelWorker final : public Worker {
   void launch(const proto::StepInput& step) override {
     if (!runner_) throw std::runtime_error("a step before the start");
     const ProfiledScope scope(profile_);
+    const AttentionScope attention(*ctx_, attention_.get());
     runner_->launch(step);
     if (profile_ != nullptr) profile_->count_step();
   }
@@ -147,6 +152,7 @@ class ModelWorker final : public Worker {
   proto::StepOutput finish() override {
     TANDEM_CHECK(runner_ != nullptr, "a step before the start");
     const ProfiledScope scope(profile_);
+    const AttentionScope attention(*ctx_, attention_.get());
     return runner_->finish();
   }
 
@@ -155,6 +161,7 @@ class ModelWorker final : public Worker {
   }
   void time_decoder() override {
     TANDEM_CHECK(runner_ != nullptr, "timed before the start");
+    const AttentionScope attention(*ctx_, attention_.get());
     runner_->time_decoder();
   }
 
@@ -280,7 +287,8 @@ class ModelWorker final : public Worker {
   bool has_own_cores_;
   ProfileGroup* profile_ = nullptr;
   EngineConfig config_;
-  std::unique_ptr<Context> ctx_;  // outlives the group, which may be one of devices
+  std::unique_ptr<Context> ctx_;               // outlives the group, which may be one of devices
+  std::unique_ptr<AttentionTable> attention_;  // of ctx_; null: the device's own functions
   // Of group_ too, which only the worker's own thread changes, and so may read without it.
   Mutex mutex_;
   std::shared_ptr<Communicator> group_;

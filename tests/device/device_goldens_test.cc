@@ -74,6 +74,29 @@ testing::Checkpoints device_goldens() {
 INSTANTIATE_TEST_SUITE_P(Families, FamilyGoldens, ::testing::ValuesIn(device_goldens()),
                          testing::checkpoint_test_name);
 
+// The plain kernels of --attention-backend reference, recorded and eager, over families whose
+// attention differs: pages alone, a bias by distance, windows and global tokens, blocks, side keys,
+// grouped heads with a soft cap, merged states.
+class ReferenceGoldens : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ReferenceGoldens, Tokens) {
+  for (const bool eager : {false, true}) {
+    EngineConfig config = testing::golden_config(GetParam());
+    config.mutable_loading()->set_device("cuda");
+    config.mutable_loading()->set_enforce_eager(eager);
+    config.mutable_loading()->set_attention_backend("reference");
+    config.mutable_cache()->set_num_gpu_blocks_override(2000);
+    testing::expect_goldens(config, GetParam(), 13, 6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ReferenceGoldens,
+                         ::testing::Values("bart-tiny", "bart-odd-heads", "t5-tiny", "mbart-ids",
+                                           "led-ids", "bigbird-ids", "longt5-global-ids",
+                                           "pegasus-x-ids", "t5gemma-ids", "t5gemma2-ids",
+                                           "prophetnet-ids"),
+                         testing::checkpoint_test_name);
+
 // (Those that read frames: frames_goldens_test.cc.)
 TEST(FamiliesOnADevice, AreAllThatReadTokenIds) {
   std::set<std::string> run{"bart"}, known;

@@ -1,5 +1,5 @@
 // The attention ops over their kernels: a launch for each kind of work that the plan has.
-#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/attention_args.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops_cuda.h"
@@ -54,13 +54,7 @@ void add_side(const ops::SideKeys& side, GlobalKeys& out) {
 
 // Whose keys are few, so that nothing is cut into chunks.
 void run_global(Context& ctx, const AttentionParams& p, const ops::RaggedAttentionArgs& args) {
-  GlobalKeys globals{};
-  globals.indptr = args.indptr.data<int32_t>();
-  if (!args.kv_ranges.empty()) globals.kv_ranges = args.kv_ranges.data<int32_t>();
-  if (!args.global_rows.empty()) globals.rows = args.global_rows.data<int32_t>();
-  if (!args.global_indptr.empty()) globals.rows_indptr = args.global_indptr.data<int32_t>();
-  globals.sequences = static_cast<int32_t>(args.indptr.dim(0)) - 1;
-  if (!args.side.ranges.empty()) add_side(args.side, globals);
+  const GlobalKeys globals = global_keys_of(args);
   const auto launch = [&](int most_queries) {
     return [&ctx, globals, most_queries](const AttentionParams& these) {
       attention_global(these, globals, most_queries, stream_of(ctx));
@@ -88,9 +82,27 @@ AttentionParams params_of(const Tensor& q, const Tensor& out, int num_heads, int
   return p;
 }
 
+// Whether attention itself writes the keys and values of its queries: where none of the works reads
+// another's, and few enough that a block does so beside its own.
+bool writes_own_keys(const ops::DeviceAttentionPlan& plan) {
+  constexpr int kMostQueries = 4;
+  return plan.row_queries <= kMostQueries && (plan.tiles.empty() || plan.tiles.dim(0) == 0);
+}
+
 }  // namespace
 
-void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
+GlobalKeys global_keys_of(const ops::RaggedAttentionArgs& args) {
+  GlobalKeys out{};
+  out.indptr = args.indptr.data<int32_t>();
+  if (!args.kv_ranges.empty()) out.kv_ranges = args.kv_ranges.data<int32_t>();
+  if (!args.global_rows.empty()) out.rows = args.global_rows.data<int32_t>();
+  if (!args.global_indptr.empty()) out.rows_indptr = args.global_indptr.data<int32_t>();
+  out.sequences = static_cast<int32_t>(args.indptr.dim(0)) - 1;
+  if (!args.side.ranges.empty()) add_side(args.side, out);
+  return out;
+}
+
+AttentionParams params_of(const ops::RaggedAttentionArgs& args) {
   AttentionParams p =
       params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale, args.bias);
   p.k = args.k.raw();
@@ -101,25 +113,10 @@ void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
   p.soft_cap = args.soft_cap;
   p.window_back = args.window.back;
   p.window_ahead = args.window.ahead;
-  if (args.global_indptr.empty() && args.side.ranges.empty()) {
-    run(ctx, p, *args.plan);
-  } else {
-    run_global(ctx, p, args);
-  }
+  return p;
 }
 
-namespace {
-
-// Whether attention itself writes the keys and values of its queries: where none of the works reads
-// another's, and few enough that a block does so beside its own.
-bool writes_own_keys(const ops::DeviceAttentionPlan& plan) {
-  constexpr int kMostQueries = 4;
-  return plan.row_queries <= kMostQueries && (plan.tiles.empty() || plan.tiles.dim(0) == 0);
-}
-
-}  // namespace
-
-void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
+AttentionParams params_of(const ops::PagedAttentionArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   AttentionParams p =
       params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale, args.bias);
@@ -138,6 +135,20 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
     p.log_sums = args.log_sums.data<float>();
     p.log_sums_stride = args.log_sums.row_stride();
   }
+  return p;
+}
+
+void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
+  const AttentionParams p = params_of(args);
+  if (has_global_keys(args)) {
+    run_global(ctx, p, args);
+  } else {
+    run(ctx, p, *args.plan);
+  }
+}
+
+void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
+  AttentionParams p = params_of(args);
   if (args.write != nullptr) {
     if (writes_own_keys(*args.plan)) {
       p.written = new_keys(*args.write);

@@ -36,17 +36,21 @@ void refuse_foreign(json& body) {
     if (body.contains(name)) throw invalid_request(name, "is not a field of this request");
 }
 
-// {"format": {"type": "text"}, "verbosity": …}
-void take_text(json& body) {
+// {"format": {"type": "json_schema", "schema": …}, "verbosity": …}: the format is what a chat's
+// response_format is, with the schema's fields beside the type.
+void take_text(json& body, FieldNames& names) {
+  if (body.contains("response_format"))
+    throw invalid_request("response_format", "is text.format in this request");
   auto text = take(body, "text");
   if (!text) return;
   if (!text->is_object()) throw invalid_request("text", "expected an object");
-  if (const auto format = take(*text, "format");
-      format && (!format->is_object() || format->value("type", json()) != "text"))
-    throw not_supported("text.format", "only {\"type\": \"text\"}");
+  auto format = take(*text, "format");
   take(*text, "verbosity");
   if (!text->empty())
     throw invalid_request("text." + text->begin().key(), "is not a field of this request");
+  if (!format) return;
+  names.add("response_format", "text.format");
+  body["response_format"] = std::move(*format);
 }
 
 void take_input_truncation(json& body, FieldNames& names) {
@@ -139,6 +143,16 @@ GenerationRequest parse_as_chat(json body, const ServerConfig& config, bool list
   }
 }
 
+// A schema is text by now, which has its properties in the client's order (keep_order_of_schemas).
+Json repeated_format(const json& text) {
+  const json format = text.is_object() ? text.value("format", json()) : json();
+  if (!format.is_object()) return {{"type", "text"}};
+  Json out = format;
+  if (out.contains("schema") && out["schema"].is_string())
+    out["schema"] = Json::parse(out["schema"].get<std::string>());
+  return out;
+}
+
 Json repeated_of(const json& body) {
   Json out = Json::object();
   for (const char* name : {"instructions", "max_output_tokens", "metadata", "temperature", "top_p",
@@ -147,6 +161,7 @@ Json repeated_of(const json& body) {
   out["parallel_tool_calls"] = body.value("parallel_tool_calls", json()) != false;
   out["top_logprobs"] =
       body.value("top_logprobs", json()).is_null() ? Json(0) : Json(body["top_logprobs"]);
+  out["text"] = {{"format", repeated_format(body.value("text", json()))}};
   if (out["metadata"].is_null()) out["metadata"] = Json::object();
   if (out["truncation"].is_null()) out["truncation"] = "disabled";
   return out;
@@ -173,7 +188,7 @@ ResponseRequest parse_response(json body, const ServerConfig& config) {
   out.repeated = repeated_of(body);
   refuse_foreign(body);
   FieldNames names;
-  take_text(body);
+  take_text(body, names);
   take_input_truncation(body, names);
   take_logprobs(body);
   const auto input = take(body, "input");

@@ -116,7 +116,6 @@ class ResponseFormat final : public AnswerFormat {
     body["reasoning"] = {{"effort", nullptr}, {"summary", nullptr}};
     body["service_tier"] = "default";
     body["store"] = false;
-    body["text"] = {{"format", {{"type", "text"}}}};
     body["tool_choice"] = "none";
     body["tools"] = Json::array();
     body["usage"] = nullptr;

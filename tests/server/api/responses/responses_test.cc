@@ -45,6 +45,29 @@ TEST(Responses, WholeAnswer) {
   EXPECT_EQ(r["usage"]["total_tokens"], 10);
 }
 
+TEST(Responses, TextFormatsAreConstraintsAndAreRepeated) {
+  FakeServer s;
+  constexpr const char* kSchema =
+      R"({"type":"object","properties":{"z":{"type":"integer"},"a":{}}})";
+  const std::string format =
+      R"({"type": "json_schema", "name": "pair", "strict": true, "schema": )" +
+      std::string(kSchema) + "}";
+  const auto schema = s.ask("POST", kPath, R"({"input": "x", "text": {"format": )" + format + "}}");
+  const auto object =
+      s.ask("POST", kPath, R"({"input": "x", "text": {"format": {"type": "json_object"}}})");
+  const auto text = s.ask("POST", kPath, R"({"input": "x", "text": {"format": {"type": "text"}}})");
+  ASSERT_EQ(s.engine.requests.size(), 3u) << schema->head->body << object->head->body;
+  EXPECT_EQ(s.engine.requests[0].options.constraint().json_schema(), kSchema)
+      << "properties in the client's order";
+  EXPECT_TRUE(s.engine.requests[1].options.constraint().json_object());
+  EXPECT_FALSE(s.engine.requests[2].options.has_constraint());
+  for (size_t i = 0; i < 3; ++i) s.engine.say(i, "{}", {5}, "stop");
+  for (const auto& e : {schema, object, text}) e->run_posted();
+  EXPECT_EQ(schema->json()["text"]["format"], json::parse(format));
+  EXPECT_EQ(object->json()["text"]["format"], json({{"type", "json_object"}}));
+  EXPECT_EQ(text->json()["text"]["format"], json({{"type", "text"}}));
+}
+
 TEST(Responses, AnAnswerThatIsCut) {
   FakeServer s;
   const auto e = s.ask("POST", kPath, R"({"input": "a"})");
@@ -155,7 +178,16 @@ TEST(Responses, RefusalsNameTheField) {
       {R"({"input": "a", "tools": [{"type": "web_search"}]})", "tools"},
       {R"({"input": "a", "tool_choice": "required"})", "tool_choice"},
       {R"({"input": "a", "include": ["reasoning.encrypted_content"]})", "include"},
-      {R"({"input": "a", "text": {"format": {"type": "json_object"}}})", "text.format"},
+      {R"({"input": "a", "text": {"format": {"type": "xml"}}})", "text.format"},
+      {R"({"input": "a", "text": {"format": "json_object"}})", "text.format"},
+      {R"({"input": "a", "text": {"format": {"type": "json_schema", "name": "n"}}})",
+       "text.format"},
+      {R"({"input": "a", "text": {"format": {"type": "json_schema", "schema": 5}}})",
+       "text.format"},
+      {R"({"input": "a", "text": {"format": {"type": "json_object"}}, "guided_regex": "a"})",
+       "text.format"},
+      {R"({"input": "a", "text": {"verbositi": "low"}})", "text.verbositi"},
+      {R"({"input": "a", "response_format": {"type": "json_object"}})", "response_format"},
       {R"({"input": "a", "truncation": "maybe"})", "truncation"},
       {R"({"input": "a", "max_output_tokens": 0})", "max_output_tokens"},
       {R"({"input": "a", "max_output_tokens": 5, "max_tokens": 6})", "max_output_tokens"},
