@@ -57,7 +57,8 @@ struct SchedulerState {
     generation = up.generation;
     workers = up.workers;
     supervisor = caf::actor_cast<caf::actor_addr>(self->current_sender());
-    SchedulerConfig config = scheduler_config(shared->config.engine, up.cache, shared->dtype);
+    SchedulerConfig config = scheduler_config(shared->config.engine, up.cache,
+                                              shared->processor->model_config(), shared->dtype);
     config.max_steps_in_flight = shared->config.max_steps_in_flight;
     loop.emplace(config, shared->processor->model_config().vocab_size);
     proto::SchedulerEvent event;

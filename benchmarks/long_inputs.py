@@ -5,17 +5,17 @@
                    [--repeat 3] [--out long_inputs] MODEL…
 
 Models: random ones of make_random_families.py (longt5-local, longt5-tglobal, pegasus-x, bigbird, led; bart for comparison,
-whose cost is quadratic), or any checkpoint. For each length and model a process of `tandem generate` reads --repeat inputs of
-random ids one after the other and makes a token or two each; the first one warms it up. Models take turns at each length, so that
-whatever else the machine does hits all alike. Seconds: the time to the first token without that in the queue, the least of
-the runs. MB: the process's largest resident set, less that of an input of 16 tokens. "exponent": the slope of the line
+whose cost is quadratic), or any checkpoint. For each length and model a process of `tandem generate` reads a short input, to warm
+up, then --repeat inputs of random ids one after the other, and makes a token or two each. Models take turns at each length, so
+that whatever else the machine does hits all alike. Seconds: the time to the first token without that in the queue, the least of
+the runs. MB: the process's largest resident set, less that of the short input alone. "exponent": the slope of the line
 through the last two lengths in a plot of logarithms; 1 is linear, 2 is quadratic.
 
 Writes OUT.md, OUT.json and OUT.svg. Needs Python's standard library alone.
 """
 import argparse, json, math, os, pathlib, random, subprocess, tempfile
 
-WARM_UP = 16  # tokens of the input that memory is compared with
+WARM_UP = 64  # tokens of the short input
 COLOURS = ["#0b62a4", "#4aa3df", "#3d8b37", "#b8541a", "#7d3a12", "#777", "#083b63", "#f0a05a"]
 
 
@@ -34,12 +34,12 @@ def parse():
 
 
 def run(args, model, length, count):
-    """(seconds of the fastest input, largest resident set in MB)."""
+    """(seconds of the fastest input but the short one, largest resident set in MB)."""
     config = json.loads((model / "config.json").read_text())
     chance = random.Random(f"{args.seed} {length}")
     lines = [json.dumps({"id": i, "prompt": {"prompt_token_ids": [chance.randint(200, config["vocab_size"] - 1)
-                                                                  for _ in range(length)]},
-                         "params": {"max_new_tokens": 2, "num_beams": 1}}) for i in range(count)]
+                                                                  for _ in range(length if i else WARM_UP)]},
+                         "params": {"max_new_tokens": 2, "num_beams": 1}}) for i in range(count + 1)]
     command = [args.tandem, "generate", "--jsonl", "--model", model, "--dtype", args.dtype, "--threads", args.threads,
                "--max-num-seqs", 1, "--kv-cache-memory", args.cache, "--num-speculative-tokens", 0]
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as answers:
@@ -51,18 +51,18 @@ def run(args, model, length, count):
         answers.seek(0)
         results = [json.loads(line) for line in answers]
     wrong = next((r["error"]["message"] for r in results if "error" in r), None)
-    if process.returncode or wrong or len(results) != count:
+    if process.returncode or wrong or len(results) != count + 1:
         raise SystemExit(f"long_inputs: {model.name}, {length} tokens: {wrong or f'status {process.returncode}'}")
     seconds = [r["metrics"]["time_to_first_token"] - r["metrics"]["queue_time"] for r in results]
-    return min(seconds[1:] or seconds), used.ru_maxrss / 1024
+    return min(seconds[1:], default=seconds[0]), used.ru_maxrss / 1024
 
 
 def measure(args, lengths):
     rows = []
-    base = {model: run(args, model, WARM_UP, 1)[1] for model in args.models}
+    base = {model: run(args, model, WARM_UP, 0)[1] for model in args.models}
     for length in lengths:
         for model in args.models:
-            seconds, peak = run(args, model, length, args.repeat + 1)
+            seconds, peak = run(args, model, length, args.repeat)
             rows.append({"model": model.name.removeprefix("random-"), "tokens": length, "seconds": seconds, "mb": peak - base[model]})
             print(f"  {rows[-1]['model']}, {length} tokens: {seconds:.3f} s, {peak - base[model]:.0f} MB", flush=True)
     return rows

@@ -86,6 +86,9 @@ struct ModelLimits {
   // Absent: the model has none.
   std::optional<int> default_global_tokens = {};
   PositionPadding position_padding = {};
+  // The tokens of a decoder prompt attend to all of it, as the cached path of some of HuggingFace's
+  // classes has it; those behind look back (runtime/sampling/whole_prompt.h).
+  bool whole_prompts = false;
   int encoder_vocabulary = 0;  // ids of the encoder's own; 0: they are the decoder's
   int hidden_size = 0;
   // Elements of activations alive at once in a layer, for each token.

@@ -33,6 +33,7 @@ ModelLimits limits(const ModelConfig& c) {
   ModelLimits out = encoder_decoder_limits(c);
   const int pad = padding_of(c.reader(), kPad);
   out.position_padding = {pad, pad};
+  out.whole_prompts = true;
   return out;
 }
 

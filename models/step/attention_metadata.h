@@ -25,7 +25,8 @@ struct PageTable {
 };
 
 struct AttentionMetadata {
-  // Decoder: one entry per scheduled sequence.
+  // Decoder: one entry per scheduled sequence; before it one for each token of a prompt that all of
+  // its tokens see, as if that token stood at the prompt's end.
   int32_t num_requests = 0;
   std::vector<int32_t> query_start_loc{0};   // [R + 1], indptr of the scheduled tokens
   std::vector<int32_t> num_tokens;           // [R] scheduled in this step
@@ -68,7 +69,7 @@ struct EncoderFrames {
 struct ModelInput {
   std::vector<int32_t> input_ids;          // [T]
   std::vector<int32_t> positions;          // [T]
-  std::vector<int32_t> request_indices;    // [T] which scheduled sequence a token belongs to
+  std::vector<int32_t> request_indices;    // [T] which entry of the decoder a token belongs to
   std::vector<int32_t> encoder_input_ids;  // [encoder tokens]; of frames none
   std::vector<int32_t> encoder_positions;  // [encoder tokens]
   EncoderFrames encoder_frames;            // instead of ids

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "launcher/run_program.h"
+#include "python/native/documents.h"
 #include "python/native/inbox.h"
 #include "python/native/layouts.h"
 #include "python/native/open_engine.h"
@@ -152,6 +153,31 @@ size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_
     out.num_ids = one.ids.size();
   }
   return count;
+}
+
+char* tandem_document_pages(const char* request, const void* file, size_t bytes) {
+  try {
+    const std::string_view content(static_cast<const char*>(file), bytes);
+    return copied(tandem::dump_line(
+        tandem::library::document_pages(tandem::parse_json_line(request), content)));
+  } catch (...) {
+    return copied(tandem::dump_line({{"error", current_error()}}));
+  }
+}
+
+char* tandem_page_image(const char* request, const void* file, size_t bytes, size_t* size,
+                        char** error) {
+  *error = nullptr;
+  try {
+    const std::string_view content(static_cast<const char*>(file), bytes);
+    const std::string image =
+        tandem::library::document_page(tandem::parse_json_line(request), content);
+    *size = image.size();
+    return copied(image);
+  } catch (...) {
+    *error = current_error_text();
+    return nullptr;
+  }
 }
 
 char* tandem_attention(const char* request, const tandem_array* arrays, size_t count) {

@@ -17,7 +17,7 @@ typedef struct tandem_engine tandem_engine;
 typedef struct tandem_inbox tandem_inbox;
 
 // Of this interface: a program that was written for another one must not go on.
-#define TANDEM_LIBRARY_VERSION 3
+#define TANDEM_LIBRARY_VERSION 4
 int tandem_library_version(void);
 // Of Tandem: "0.1.0".
 const char* tandem_version(void);
@@ -71,6 +71,15 @@ typedef struct {
 // many. The caller frees `json`, `values` and `ids` of each.
 size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_news* news,
                    size_t capacity);
+
+// The pages of a PDF file, by a program of its own (docs/decoder.md). `request`: {"path"} of a
+// file, or without it `file` has the bytes; "pages": "1-3,7,9-", without it all. Returns {"pages":
+// [1, …]} or {"error": …}. Waits.
+char* tandem_document_pages(const char* request, const void* file, size_t bytes);
+// One of them as a PNG file of *size bytes: {"page": 1, "dpi": 150} beside the path. Null: *error
+// says why. Waits.
+char* tandem_page_image(const char* request, const void* file, size_t bytes, size_t* size,
+                        char** error);
 
 // An array in memory without gaps, the last index fastest. dtype: numpy's name for it.
 typedef struct {

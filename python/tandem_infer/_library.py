@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ._errors import EngineError, RequestError, error_of
 
-_VERSION = 3
+_VERSION = 4
 _CAPACITY = 128
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -55,14 +55,15 @@ def program_path() -> pathlib.Path:
 
 
 def prepare_environment() -> None:
-    """Where the program and the library find the decoder of sound and images, what runs it, and certificates of the hub."""
+    """Where the program and the library find the decoders of files, what runs them, and certificates of the hub."""
     if "TANDEM_LIBRARY" in os.environ:
-        decoder = pathlib.Path(os.environ["TANDEM_LIBRARY"]).parent / "tandem-decoder"
+        programs = pathlib.Path(os.environ["TANDEM_LIBRARY"]).parent
     else:
-        decoder = _PACKAGE / "bin" / "tandem-decoder"
+        programs = _PACKAGE / "bin"
         os.environ.setdefault("TANDEM_PYTHON", sys.executable)
-    if os.access(decoder, os.X_OK):
-        os.environ.setdefault("TANDEM_DECODER", str(decoder))
+    for variable, decoder in (("TANDEM_DECODER", programs / "tandem-decoder"), ("TANDEM_PAGE_DECODER", programs / "tandem-page-decoder")):
+        if os.access(decoder, os.X_OK):
+            os.environ.setdefault(variable, str(decoder))
     # The library of this package looks where Debian has them.
     named = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
     if not any(name in os.environ for name in named) and not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
@@ -107,6 +108,8 @@ def _load() -> ctypes.CDLL:
             ("submit", pointer, [pointer, ctypes.c_uint64, text, size, text, size]),
             ("cancel", None, [pointer, ctypes.c_uint64]),
             ("poll", size, [pointer, ctypes.c_int, size, ctypes.POINTER(_News), size]),
+            ("document_pages", pointer, [text, text, size]),
+            ("page_image", pointer, [text, text, size, ctypes.POINTER(size), ctypes.POINTER(pointer)]),
             ("attention", pointer, [text, ctypes.POINTER(_Array), size])]:
         function = getattr(lib, "tandem_" + name)
         function.restype = result
@@ -174,6 +177,28 @@ def attention(request: Dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> No
     error = lib.tandem_attention(dump(request), rows, len(arrays))
     if error:
         raise error_of(_take_text(lib, error))
+
+
+def document_pages(request: Dict[str, Any], content: Optional[bytes]) -> List[int]:
+    """The numbers of a PDF file's pages. Waits for the program that reads them. Raises RequestError."""
+    lib = library()
+    body: Dict[str, Any] = _take_text(lib, lib.tandem_document_pages(dump(request), content, len(content or b"")))
+    if "error" in body:
+        raise error_of(body["error"])
+    return list(body["pages"])
+
+
+def page_image(request: Dict[str, Any], content: Optional[bytes]) -> bytes:
+    """One of them as a PNG file."""
+    lib = library()
+    size, error = ctypes.c_size_t(), ctypes.c_void_p()
+    image = lib.tandem_page_image(dump(request), content, len(content or b""), ctypes.byref(size), ctypes.byref(error))
+    if not image:
+        raise error_of(_take_text(lib, error.value or 0))
+    try:
+        return ctypes.string_at(image, size.value)
+    finally:
+        lib.tandem_free(image)
 
 
 class Engine:

@@ -59,7 +59,8 @@ class RequestMetrics:
 
 @dataclass(frozen=True)
 class RequestOutput:
-    """The answer to one prompt. prompt, prompt_token_ids: the decoder's. index: which of the prompts that were given."""
+    """The answer to one prompt. prompt, prompt_token_ids: the decoder's. index: which of the prompts that were given. page: of a
+    PDF file, from 1."""
     index: int
     outputs: List[CompletionOutput]
     encoder_prompt: Optional[str] = None
@@ -70,6 +71,7 @@ class RequestOutput:
     metrics: RequestMetrics = RequestMetrics()
     warnings: List[str] = field(default_factory=list)
     finished: bool = True
+    page: Optional[int] = None
 
     @property
     def text(self) -> str:

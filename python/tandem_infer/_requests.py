@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
+from ._documents import Document, is_document
 from ._errors import RequestError
 from ._library import dump
 from ._params import Params, merged
@@ -115,6 +116,35 @@ def generation(prompt: Prompt, params: Params, kwargs: Mapping[str, Any], stream
 
 def picture(image: Image, text: Optional[str] = None) -> Prompt:
     return {"prompt": text or "", "multi_modal_data": {"image": image}}
+
+
+class Pages:
+    """Requests of images and of PDF files' pages: a picture for each, which is drawn when its request is made."""
+
+    def __init__(self, images: Sequence[Any], text: Optional[str], pages: Optional[str], dpi: int, kwargs: Mapping[str, Any]) -> None:
+        if pages is not None and not isinstance(pages, str):
+            raise RequestError(f"pages: {pages!r} is no list of pages, such as \"1-3,7,9-\"", param="pages")
+        if isinstance(dpi, bool) or not isinstance(dpi, int):
+            raise RequestError(f"dpi: {dpi!r} is no whole number", param="dpi")
+        self._generations = Generations(None, kwargs)
+        self._text = text
+        self._items: List[Tuple[Any, Optional[int]]] = []  # a document and its page, or an image
+        for image in images:
+            if is_document(image):
+                document = Document(image, dpi)
+                self._items += [(document, page) for page in document.pages(pages)]
+            else:
+                self._items.append((image, None))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def page(self, index: int) -> Optional[int]:
+        return self._items[index][1]
+
+    def request(self, index: int) -> Request:
+        image, page = self._items[index]
+        return self._generations.request(picture(image if page is None else image.image(page), self._text))
 
 
 def transcription(sound: Sound, language: Optional[str], task: Optional[str], timestamps: bool, word_timestamps: bool,

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Literal, Optional, Sequence, Set,
                     Sized, Tuple, TypeVar, Union, overload)
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from . import _labels as labelling
 from . import _requests as requests
+from ._documents import DPI
 from ._errors import EngineError, RequestError, error_of, numbered
 from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
@@ -18,7 +20,7 @@ from ._outputs import RequestOutput, StreamEvent, TargetScore, Transcription, ev
 from ._params import BeamSearchParams, Params
 from ._requests import Prompt, Prompts, Request
 from ._sound import Image, Sound
-from .llm import LLM, checked_window, engine_options, progress, vector_of_news, window_of
+from .llm import _PAGES, LLM, checked_window, engine_options, progress, vector_of_news, window_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -107,6 +109,19 @@ class AsyncLLM:
     async def read(self, image: Image, prompt: Optional[str] = None, **kwargs: Any) -> RequestOutput:
         """As LLM.read() of one image."""
         return await self.generate(requests.picture(image, prompt), **kwargs)
+
+    async def read_pages(self, document: Image, prompt: Optional[str] = None, *, pages: Optional[str] = None, dpi: int = DPI,
+                         **kwargs: Any) -> List[RequestOutput]:
+        """As LLM.read() of a PDF file: an answer for each page. Pages are drawn beside the loop, few at a time."""
+        made = await asyncio.to_thread(requests.Pages, [document], prompt, pages, dpi, kwargs)
+        drawing = asyncio.Semaphore(_PAGES)
+
+        async def one(index: int) -> RequestOutput:
+            async with drawing:
+                news = await self._answer(await asyncio.to_thread(made.request, index))
+            return replace(output_of(news.body, index), page=made.page(index))
+
+        return list(await asyncio.gather(*(one(index) for index in range(len(made)))))
 
     async def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True,
                     **kwargs: Any) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Sized, Tuple,
                     TypeVar, Union, overload)
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from . import _labels as labelling
 from . import _requests as requests
+from ._documents import DPI, is_document
 from ._errors import MissingFileError, RequestError, error_of, numbered
 from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
@@ -29,6 +31,7 @@ Make = Callable[[], Request]
 _POLL_MS = 50  # Ctrl-C waits no longer
 _TOGETHER = 64  # answers that are waited for where all are wanted before any is used
 _SOUNDS = 8  # that are sent at one time: they wait as files
+_PAGES = 64  # likewise: they wait as images
 
 
 def engine_options(model: Any, dtype: Any, tensor_parallel_size: int, more: Mapping[str, Any]) -> Dict[str, Any]:
@@ -168,21 +171,28 @@ class LLM:
         return out if several else out[0]
 
     @overload
-    def read(self, images: List[Image], prompt: Optional[str] = None, *, use_tqdm: Optional[bool] = None,
-             **kwargs: Any) -> List[RequestOutput]: ...
+    def read(self, images: List[Image], prompt: Optional[str] = None, *, pages: Optional[str] = None, dpi: int = DPI,
+             use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[RequestOutput]: ...
+    @overload
+    def read(self, images: Image, prompt: Optional[str] = None, *, pages: str, dpi: int = DPI,
+             use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[RequestOutput]: ...
     @overload
     def read(self, images: Image, prompt: Optional[str] = None, *, use_tqdm: Optional[bool] = None,
              **kwargs: Any) -> RequestOutput: ...
 
-    def read(self, images: Union[Image, List[Image]], prompt: Optional[str] = None, *, use_tqdm: Optional[bool] = None,
-             **kwargs: Any) -> Union[RequestOutput, List[RequestOutput]]:
+    def read(self, images: Union[Image, List[Image]], prompt: Optional[str] = None, *, pages: Optional[str] = None, dpi: int = DPI,
+             use_tqdm: Optional[bool] = None, **kwargs: Any) -> Union[RequestOutput, List[RequestOutput]]:
         """What stands in an image: a file's path, its bytes, a Pillow image or an array [height, width, 3]. A list gives a list.
-        prompt: a text beside it, for models that read both. The text of an answer is `text`; `parsed` is what HuggingFace's
-        processor makes of it (docs/images_input.md). kwargs: parameters of generation."""
+        A PDF file, a path or bytes, gives an answer for each page, also in a list; `page` says which. pages: "1-3,7,9-", all without
+        it (with it, the answer is always a list); dpi: of the images that pages become. prompt: a text beside it, for models that
+        read both. The text of an answer is `text`; `parsed` is what HuggingFace's processor makes of it (docs/images_input.md).
+        kwargs: parameters of generation."""
         several = isinstance(images, list)
         items: List[Any] = list(images) if several else [images]  # type: ignore[arg-type]
-        out = self.generate([requests.picture(image, prompt) for image in items], use_tqdm=use_tqdm, **kwargs)
-        return out if several else out[0]
+        made = requests.Pages(items, prompt, pages, dpi, kwargs)
+        out = self._all((partial(made.request, i) for i in range(len(made))), len(made), output_of_news, use_tqdm, window=_PAGES)
+        out = [replace(output, page=made.page(output.index)) for output in out]
+        return out if several or pages is not None or is_document(images) else out[0]
 
     def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True, use_tqdm: Optional[bool] = None,
               **kwargs: Any) -> NDArray[np.float32]:

@@ -85,24 +85,49 @@ void append_cross(const WorkerGroup& group, int block_size, ModelInput& in) {
   append_pages(group.encoder.blocks, encoder_len, block_size, attention.cross_pages);
 }
 
+namespace {
+
+// Tokens at positions first, first + 1, …
+void append_tokens(Blocks blocks, int first, std::span<const int32_t> ids, int block_size,
+                   ModelInput& in) {
+  in.input_ids.insert(in.input_ids.end(), ids.begin(), ids.end());
+  for (int p = first; p < first + static_cast<int>(ids.size()); ++p) {
+    in.positions.push_back(p);
+    in.attention.slot_mapping.push_back(slot_of(blocks, p, block_size));
+  }
+}
+
+// The next `count` tokens are the last ones of `keys`.
+void append_entry(Blocks blocks, int keys, int count, int block_size, int num_prompt,
+                  ModelInput& in) {
+  AttentionMetadata& attention = in.attention;
+  in.request_indices.insert(in.request_indices.end(), static_cast<size_t>(count),
+                            attention.num_requests);
+  ++attention.num_requests;
+  attention.query_start_loc.push_back(attention.query_start_loc.back() + count);
+  attention.num_tokens.push_back(count);
+  attention.num_computed_tokens.push_back(keys - count);
+  attention.num_prompt_tokens.push_back(num_prompt);
+  attention.seq_lens.push_back(keys);
+  attention.max_query_len = std::max(attention.max_query_len, count);
+  append_pages(blocks, keys, block_size, attention.self_pages);
+}
+
+}  // namespace
+
 void append_decoder(Blocks blocks, int first, std::span<const int32_t> ids, int block_size,
                     int num_prompt, ModelInput& in) {
-  AttentionMetadata& attention = in.attention;
-  const int count = static_cast<int>(ids.size()), end = first + count;
-  in.input_ids.insert(in.input_ids.end(), ids.begin(), ids.end());
-  for (int p = first; p < end; ++p) {
-    in.positions.push_back(p);
-    in.request_indices.push_back(attention.num_requests);
-    attention.slot_mapping.push_back(slot_of(blocks, p, block_size));
-  }
-  ++attention.num_requests;
-  attention.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
-  attention.num_tokens.push_back(count);
-  attention.num_computed_tokens.push_back(first);
-  attention.num_prompt_tokens.push_back(num_prompt);
-  attention.seq_lens.push_back(end);
-  attention.max_query_len = std::max(attention.max_query_len, count);
-  append_pages(blocks, end, block_size, attention.self_pages);
+  const int count = static_cast<int>(ids.size());
+  append_tokens(blocks, first, ids, block_size, in);
+  append_entry(blocks, first + count, count, block_size, num_prompt, in);
+}
+
+void append_whole_prompt(Blocks blocks, int first, std::span<const int32_t> ids, int block_size,
+                         ModelInput& in) {
+  const int prompt = first + static_cast<int>(ids.size());
+  append_tokens(blocks, first, ids, block_size, in);
+  for (size_t i = 0; i < ids.size(); ++i)
+    append_entry(blocks, prompt, /*count=*/1, block_size, prompt, in);
 }
 
 namespace {
@@ -121,8 +146,14 @@ void append_sequence(const WorkerGroup& group, int index, int block_size,
                         .num_tokens = static_cast<int32_t>(ids.size()),
                         .samples = seq.samples() && !group.params.has_pooling(),
                         .num_drafts = static_cast<int32_t>(seq.drafts.size())});
-  append_decoder(seq.blocks, seq.num_computed, ids, block_size, static_cast<int>(seq.prompt.size()),
-                 batch.input);
+  const int prompt = static_cast<int>(seq.prompt.size());
+  const int whole = group.whole_prompt ? std::max(0, prompt - seq.num_computed) : 0;
+  TANDEM_CHECK_LE(whole, seq.chunk);
+  const std::span<const int32_t> all = ids;
+  append_whole_prompt(seq.blocks, seq.num_computed, all.first(static_cast<size_t>(whole)),
+                      block_size, batch.input);
+  if (const auto behind = all.subspan(static_cast<size_t>(whole)); !behind.empty())
+    append_decoder(seq.blocks, seq.num_computed + whole, behind, block_size, prompt, batch.input);
   if (padding) skip_padding(seq, seq.num_computed, ids, *padding, batch.input);
 }
 

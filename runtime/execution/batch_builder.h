@@ -48,7 +48,7 @@ struct Batch {
 int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size);
 
 // What a batch is made of; for those who compute something else of the groups (drafts). Each
-// appends one entry.
+// appends one entry, unless it says otherwise.
 // The group's encoder, with the slots of its cross table unless it is pooled.
 void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
                     std::optional<int32_t> padding = {});
@@ -56,6 +56,11 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
 // num_prompt: of the sequence.
 void append_decoder(std::span<const int32_t> blocks, int first, std::span<const int32_t> ids,
                     int block_size, int num_prompt, ModelInput& in);
+// The last tokens of a prompt, from position `first` on, each of which sees all of the prompt: one
+// entry each, whose query stands behind all keys. (Positions count in embeddings alone: a model
+// with such prompts has no bias by distance.)
+void append_whole_prompt(std::span<const int32_t> blocks, int first, std::span<const int32_t> ids,
+                         int block_size, ModelInput& in);
 // Sets the positions of the tokens `ids`, which were appended last, in a model that does not count
 // `padding` (ModelLimits::position_padding). `first`: tokens of the sequence before them.
 void skip_padding(const WorkerSequence& seq, int first, std::span<const int32_t> ids,

@@ -332,8 +332,10 @@ CacheSize cache_of(const proto::WorkerLoaded& worker) {
           worker.max_drafts()};
 }
 
-SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype) {
+SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,
+                                 const ModelConfig& model, DType dtype) {
   SchedulerConfig out;
+  out.whole_prompts = limits_of(model).whole_prompts;
   out.max_num_seqs = config.scheduling().max_num_seqs();
   out.max_num_batched_tokens = config.scheduling().max_num_batched_tokens();
   out.preemption = preemption_of(config);

@@ -68,7 +68,8 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
                          const KvCacheSpec& spec, int ranks_on_host = 1, size_t of_draft_model = 0,
                          size_t of_recordings = 0);
 CacheSize cache_of(const proto::WorkerLoaded& worker);
-SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype);
+SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,
+                                 const ModelConfig& model, DType dtype);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.
 size_t parse_bytes(const std::string& text, const std::string& flag);

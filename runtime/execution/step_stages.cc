@@ -36,6 +36,7 @@ SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerCon
           .draft_model = draft_model,
           .frames = limits.frames,
           .global_attention = limits.default_global_tokens.has_value(),
+          .whole_prompts = limits.whole_prompts,
           .encoder_vocab_size = limits.encoder_vocabulary,
           .language_head = heads.language,
           .output_head = heads.output,

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "runtime/sampling/token_choice.h"
+#include "runtime/sampling/whole_prompt.h"
 #include "runtime/scheduling/admissibility.h"
 
 namespace tandem {
@@ -52,6 +53,9 @@ void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
   if (BeamState* beams = group->beams())
     beams->ahead =
         config_.beam_vocabulary > 0 && searches_ahead(group->params(), config_.beam_vocabulary);
+  const auto prompt = static_cast<size_t>(group->seqs().front()->prompt_len());
+  if (attends_to_whole_prompt(config_.whole_prompts, group->params(), prompt))
+    group->take_prompt_whole();
   queues_.add(std::move(group));
 }
 
@@ -236,6 +240,10 @@ void Scheduler::check_group(const QueuedGroup& queued) const {
     if (seq->finished()) continue;
     TANDEM_CHECK(holds_blocks || seq->num_computed_tokens() == 0);
     TANDEM_CHECK_LE(seq->output_len(), group.params().max_tokens());
+    TANDEM_CHECK(!holds_blocks || !group.has_whole_prompt() || group.waits_for_fork(*seq) ||
+                     seq->output_len() >= group.params().max_tokens() ||
+                     seq->num_computed_tokens() >= seq->prompt_len(),
+                 "a part of a whole prompt");
     // Only a sequence with nothing else to compute samples.
     TANDEM_CHECK(!holds_blocks || seq->num_pending_tokens() == 0 ||
                  seq->num_uncomputed_tokens() == 1);

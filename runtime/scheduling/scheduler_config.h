@@ -38,6 +38,8 @@ struct SchedulerConfig {
   // Workers search beams as we do (searches_ahead(), token_choice.h), over rows of so many entries:
   // then rounds run ahead of their results. 0: they do not.
   int beam_vocabulary = 0;
+  // Decoder prompts attend to all of themselves (ModelLimits::whole_prompts).
+  bool whole_prompts = false;
   // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8).
   bool enable_prefix_caching = false;
   bool enable_encoder_cache = false;

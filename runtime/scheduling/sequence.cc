@@ -25,6 +25,7 @@ std::vector<int32_t> key_of(const proto::EncoderFrames& frames) {
 // Of the numbers below 0 salts have [-256, -1], and frames begin with the lowest.
 int32_t global_key(int32_t position) { return -257 - position; }
 constexpr int32_t kAdapterKey = std::numeric_limits<int32_t>::min() + 1;  // its number follows
+constexpr int32_t kPromptKey = kAdapterKey + 1;                           // its tokens follow
 int32_t salt_key(char c) { return -1 - static_cast<unsigned char>(c); }
 
 }  // namespace
@@ -124,7 +125,7 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
                                    static_cast<int32_t>(id & 0x7fffffff)});
   }
   for (const char c : params_.cache_salt()) source_.push_back(salt_key(c));
-  source_hash_ = hash_tokens(0, source_key());
+  source_hash_ = prefix_hash_ = hash_tokens(0, source_key());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
   if (pools()) {
@@ -142,6 +143,19 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
 
 std::span<const int32_t> SequenceGroup::source_key() const {
   return source_.empty() ? encoder_seq_->tokens() : source_;
+}
+
+std::span<const int32_t> SequenceGroup::prefix_key() const {
+  return prefix_.empty() ? source_key() : prefix_;
+}
+
+void SequenceGroup::take_prompt_whole() {
+  has_whole_prompt_ = true;
+  const auto source = source_key(), prompt = seqs_.front()->prompt_tokens();
+  prefix_.assign(source.begin(), source.end());
+  prefix_.push_back(kPromptKey);
+  prefix_.insert(prefix_.end(), prompt.begin(), prompt.end());
+  prefix_hash_ = hash_tokens(0, prefix_);
 }
 
 std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {

@@ -139,6 +139,10 @@ class SequenceGroup {
   // cache_salt follow, as numbers that are no tokens.
   std::span<const int32_t> source_key() const;
   uint64_t source_hash() const { return source_hash_; }  // of source_key()
+  // The key of the decoder's keys and values, besides the tokens up to theirs: the source's, and a
+  // prompt whose tokens attend to all of it.
+  std::span<const int32_t> prefix_key() const;
+  uint64_t prefix_hash() const { return prefix_hash_; }  // of prefix_key()
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
@@ -149,6 +153,10 @@ class SequenceGroup {
   bool pools_encoder() const { return tandem::pools_encoder(params_); }
   bool finished() const;
   bool has_pending_tokens() const;
+  // The prompt's tokens attend to all of it: they are computed in the step that admits the group.
+  bool has_whole_prompt() const { return has_whole_prompt_; }
+  // It is so; before the group is scheduled.
+  void take_prompt_whole();
   // Null unless the request asks for beams.
   BeamState* beams() { return beams_.get(); }
   const BeamState* beams() const { return beams_.get(); }
@@ -179,6 +187,9 @@ class SequenceGroup {
   std::unique_ptr<Sequence> encoder_seq_;
   std::vector<int32_t> source_;  // empty where it is the encoder's tokens
   uint64_t source_hash_;
+  std::vector<int32_t> prefix_;  // empty where it is source_key()
+  uint64_t prefix_hash_;
+  bool has_whole_prompt_ = false;
   SamplingParams params_;
   double arrival_time_;
   int priority_;

@@ -148,14 +148,14 @@ def sources_of(name, family):
 
 
 def add_cases(maker, name, family, sources):
-    random, (low, high) = np.random.default_rng(seed(name, "prompts")), family["ids"]
+    random, (low, high) = np.random.default_rng(seed(name, "prompts")), family.get("prompt_ids", family["ids"])
     plain, free = {**PLAIN, **family.get("plain", {})}, {**PLAIN, **family.get("free", {})}
     tensors = 0
     for i, source in enumerate(sources):
         wanted = tensors < 2 and len(source) in range(9, 30)
         tensors += maker.add(f"greedy_{i}", "greedy", {**plain, "max_new_tokens": (20, 28)[i % 2]}, source,
                              tensors=wanted) and wanted
-    for i, length in enumerate((1, 4) if family.get("prompts", True) else ()):
+    for i, length in enumerate(family.get("prompts", (1, 4))):
         prompt = [family["start"]] + random.integers(low, high, size=length).tolist()
         maker.add(f"prompt_{i}", "prompt", {**free, "max_new_tokens": 16}, sources[4 + i], prompt=prompt)
     for i, option in enumerate(({"no_repeat_ngram_size": 2}, {"repetition_penalty": 1.3}, {"min_new_tokens": 22},
@@ -261,12 +261,12 @@ LANGUAGES = (140, 141)  # source and target
 
 
 def fsmt():
-    """Without prompts: HuggingFace's cached path looks ahead in them."""
+    """With more prompts than others: HuggingFace's cached path looks ahead in them."""
     sizes = dict(d_model=16, encoder_attention_heads=2, decoder_attention_heads=4, encoder_layers=1, decoder_layers=2,
                  encoder_ffn_dim=24, decoder_ffn_dim=32, activation_function="relu", max_position_embeddings=64)
     return {"model": (T.FSMTConfig, dict(src_vocab_size=150, tgt_vocab_size=120, forced_eos_token_id=None, **sizes)),
-            "ids": (4, 150), "before": [], "behind": [2], "start": 2, "prompts": False,
-            "special": {**BART, "max_length": 48},
+            "ids": (4, 150), "before": [], "behind": [2], "start": 2, "prompts": (1, 4, 2, 7, 15),
+            "prompt_ids": (4, 120), "special": {**BART, "max_length": 48},
             "head": lambda model: model.model.decoder.output_projection,
             "more": lambda s: [("pads", s[5][:4] + [1] + s[5][4:7] + [1, 1] + s[5][7:], {}, None)]}
 

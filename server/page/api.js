@@ -43,19 +43,19 @@ export async function* eventsOf(response) {
   }
 }
 
-// One text of /v1/completions as it comes: onText(piece). Returns {usage, cut, warnings, parsed}, or
+// One text of /v1/completions as it comes: onText(piece, index of the choice). Returns {usage, cut, warnings, parsed}, or
 // {stopped: true}, or {error}.
 export async function complete(body, signal, onText) {
-  const out = {usage: null, cut: false, warnings: []};
+  const out = {usage: null, cut: false, warnings: [], parsed: []};
   try {
     const response = await askJson('/v1/completions', {...body, stream: true, stream_options: {include_usage: true}}, signal);
     if (!response.ok) return {error: await errorOf(response)};
     for await (const event of eventsOf(response)) {
       if (event.error) return {error: event.error};
       for (const choice of event.choices) {
-        if (choice.text) onText(choice.text);
+        onText(choice.text || '', choice.index);
         if (choice.finish_reason === 'length') out.cut = true;
-        if (choice.parsed !== undefined) out.parsed = choice.parsed;
+        if (choice.parsed !== undefined) out.parsed[choice.index] = choice.parsed;
       }
       if (event.warnings) out.warnings.push(...event.warnings);
       if (event.usage) out.usage = event.usage;
@@ -79,7 +79,7 @@ const head = (path, flags) => `curl ${flags}${location.origin}${ROOT}${path} ` +
 export const curlAlone = (path, flags = '') => head(path, flags).trimEnd();
 export function curlJson(path, body, flags = '') {
   const text = JSON.stringify(body, null, 1).replaceAll(/\n */g, ' ')
-      .replace(/(data:image\/[a-z]+;base64,)[^"]*/, '$1…');
+      .replace(/(data:[a-z]+\/[a-z]+;base64,)[^"]*/, '$1…');
   return `${head(path, flags)}\\\n     -H 'Content-Type: application/json' \\\n     -d ${quoted(text)}`;
 }
 export const curlForm = (path, fields) => `${head(path, '')}\\\n` +

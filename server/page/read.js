@@ -1,4 +1,4 @@
-// The reader of images: files, dropped or pasted ones, each with what the model reads in it.
+// The reader of images and PDF files, dropped or pasted ones: each page with what the model reads in it.
 import {$, announce, clearErrors, copyButton, element, field, fieldValues, focusError, seconds, showError, size,
         takeFiles} from './dom.js';
 import {complete, curlJson, failureOf} from './api.js';
@@ -6,11 +6,12 @@ import {LINE} from './samples.js';
 
 const LARGEST = 20e6;  // bytes
 
+const isDocument = (file) => file.type === 'application/pdf' || (!file.type && /\.pdf$/i.test(file.name));
 const dataUrl = (file) => new Promise((resolve, reject) => {
   const reader = new FileReader();
   reader.onload = () => resolve(reader.result);
   reader.onerror = () => reject(reader.error);
-  reader.readAsDataURL(file);
+  reader.readAsDataURL(isDocument(file) ? new Blob([file], {type: 'application/pdf'}) : file);
 });
 // A picture of a line of text.
 function drawLine(text) {
@@ -24,6 +25,52 @@ function drawLine(text) {
   return new Promise((resolve) => canvas.toBlob((blob) => resolve(new File([blob], 'line.png', {type: 'image/png'}))));
 }
 
+// The number of the i-th page, from 0, of a list such as "1-3,7,9-"; without one, of all.
+function pageNumber(i, list) {
+  for (const part of (list || '1-').split(',')) {
+    const [first, last] = part.split('-').map((text) => text.trim());
+    const end = last === undefined ? +first : last ? +last : Infinity;
+    if (+first + i <= end) return +first + i;
+    i -= end - first + 1;
+  }
+  return i + 1;  // what the server refuses
+}
+
+// Where the text of an image, or of a page of a document, appears.
+class Reading {
+  // file: to be shown; null: a page of a document, in words. behind: the one before it, or undefined.
+  constructor(name, file, behind) {
+    this.name = name;
+    this.item = element('li', 'reading');
+    const right = element('div', 'pane'), text = element('p', 'output');
+    this.foot = element('div', 'pane-foot');
+    this.facts = element('span', 'hint', 'reading');
+    this.words = document.createTextNode('');
+    text.dir = 'auto';
+    text.append(this.words);
+    this.item.setAttribute('aria-label', 'Text of ' + name);
+    this.item.setAttribute('aria-busy', 'true');
+    this.foot.append(copyButton(() => text.textContent), this.facts);
+    right.append(text, this.foot);
+    this.item.append(file ? Reading.picture(file) : element('p', 'page-name', name), right);
+    if (behind) behind.item.after(this.item);
+    else $('readings').prepend(this.item);
+  }
+  static picture(file) {
+    const image = element('img');
+    image.alt = file.name;
+    image.src = URL.createObjectURL(file);
+    image.onload = () => URL.revokeObjectURL(image.src);
+    return image;
+  }
+  say(piece) { this.words.appendData(piece); }
+  end(parsed, facts) {
+    this.item.setAttribute('aria-busy', 'false');
+    if (parsed) this.foot.before(element('pre', 'output parsed', typeof parsed === 'string' ? parsed : JSON.stringify(parsed, null, 1)));
+    this.facts.textContent = facts;
+  }
+}
+
 export class Reader {
   constructor() {
     this.section = $('read');
@@ -33,6 +80,7 @@ export class Reader {
     $('read-options').append(
         field('read', 'prompt', 'Text beside the image',
               {type: 'text', autocomplete: 'off', spellcheck: false, placeholder: 'none, or a task such as <OCR>'}),
+        field('read', 'pages', 'Pages of PDF files', {type: 'text', autocomplete: 'off', spellcheck: false, placeholder: 'all, or 1-3,7,9-'}),
         field('read', 'decoder_prompt', 'Output begins with', {type: 'text', autocomplete: 'off', spellcheck: false}),
         field('read', 'max_tokens', 'Most tokens', {type: 'number', min: 1, inputmode: 'numeric', placeholder: 'no limit'}),
         field('read', 'num_beams', 'Beams', {type: 'number', min: 1, inputmode: 'numeric', placeholder: 'the model’s'}));
@@ -44,8 +92,9 @@ export class Reader {
     $('read-stop').onclick = () => this.working && this.working.abort();
   }
   body() {
-    const {prompt, ...params} = fieldValues($('read-options'));
-    return {prompt: {...prompt && {prompt}, multi_modal_data: {image: this.last}}, max_tokens: null, ...params};
+    const {prompt, pages, ...params} = fieldValues($('read-options'));
+    const image = this.last, of_document = image.startsWith('data:application/pdf');
+    return {prompt: {...prompt && {prompt}, multi_modal_data: {image}}, max_tokens: null, ...of_document && pages && {pages}, ...params};
   }
   curl() { return curlJson('/v1/completions', this.body()); }
 
@@ -64,37 +113,30 @@ export class Reader {
   }
   async read(file, signal) {
     if (file.size > LARGEST) return showError($('image'), `${file.name} has ${size(file.size)}; ${size(LARGEST)} is the most`);
-    const item = element('li', 'reading'), image = element('img'), right = element('div', 'pane'), foot = element('div', 'pane-foot');
-    const text = element('p', 'output'), facts = element('span', 'hint', 'reading');
-    image.alt = file.name;
-    image.src = URL.createObjectURL(file);
-    image.onload = () => URL.revokeObjectURL(image.src);
-    text.dir = 'auto';
-    item.setAttribute('aria-label', 'Text of ' + file.name);
-    item.setAttribute('aria-busy', 'true');
-    foot.append(copyButton(() => text.textContent), facts);
-    right.append(text, foot);
-    item.append(image, right);
-    $('readings').prepend(item);
-    const begun = performance.now(), words = document.createTextNode('');
-    text.append(words);
+    const readings = [], {pages} = fieldValues($('read-options'));
+    const reading = (index) => {
+      for (let i = readings.length; i <= index; ++i)
+        readings.push(isDocument(file) ? new Reading(`${file.name}, page ${pageNumber(i, pages)}`, null, readings[i - 1]) :
+                                         new Reading(file.name, file));
+      return readings[index];
+    };
+    reading(0);
+    const begun = performance.now();
     let end;
     try {
       this.last = await dataUrl(file);
       document.dispatchEvent(new Event('curl'));
-      end = await complete(this.body(), signal, (piece) => words.appendData(piece));
+      end = await complete(this.body(), signal, (piece, index) => reading(index).say(piece));
     } catch (e) {
       end = {error: failureOf(e)};
     }
-    item.setAttribute('aria-busy', 'false');
-    if (end.error) return this.fail(item, file, end.error);
-    const said = end.parsed;
-    if (said) foot.before(element('pre', 'output parsed', typeof said === 'string' ? said : JSON.stringify(said, null, 1)));
-    facts.textContent = end.stopped ? 'stopped' : `${file.name} · ${seconds(performance.now() - begun)}`;
+    if (end.error) return this.fail(readings, file, end.error);
+    readings.forEach((one, i) => one.end(!end.stopped && end.parsed[i],
+                                         end.stopped ? 'stopped' : `${one.name} · ${seconds(performance.now() - begun)}`));
     announce(end.stopped ? 'Stopped.' : `${file.name} is read.`);
   }
-  fail(item, file, error) {
-    item.remove();
+  fail(readings, file, error) {
+    for (const one of readings) one.item.remove();
     const at = error.param && $('read-' + error.param), param = error.param || '';
     const message = error.message.replace(param + ': ', '');
     showError(at || $('image'), at ? message : `${file.name}: ${message}`);

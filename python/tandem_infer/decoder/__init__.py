@@ -1,2 +1,2 @@
-"""The child that reads files of sound and images for `tandem`, with PyAV and Pillow (docs/decoder.md). A program of its own:
-nothing else of this package imports it."""
+"""The child that reads files of sound, images and PDF for `tandem`, with PyAV, Pillow and PDFium (docs/decoder.md). A program of
+its own: nothing else of this package imports it."""

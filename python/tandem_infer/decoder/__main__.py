@@ -1,4 +1,4 @@
-"""tandem-decoder --serve PARENT: jobs come over standard input, a socket, with a descriptor each; frames go back.
+"""tandem-decoder --serve PARENT, tandem-page-decoder --serve PARENT: jobs come over standard input, a socket, with a descriptor each; frames go back.
 
 The protocol is runtime/media/decoder_protocol.h's.
 """
@@ -17,12 +17,15 @@ def _find_packages() -> None:
 
 
 def main() -> int:
+    documents = sys.argv[1:2] == ["--documents"]  # tandem-page-decoder
+    if documents:
+        del sys.argv[1]
     if len(sys.argv) == 2 and sys.argv[1] == "--self-test":
         from tandem_infer.decoder import self_test
 
         return self_test.main()
     if len(sys.argv) != 3 or sys.argv[1] != "--serve":
-        print("tandem-decoder reads files of sound and images for tandem, which starts it.\n\n"
+        print("tandem-decoder reads files of sound and images for tandem, tandem-page-decoder PDF files; it starts them.\n\n"
               "  tandem-decoder --self-test   tries what it must not be able to do; status 0: nothing worked,\n"
               "                               77: this system has no seccomp", file=sys.stderr)
         return 2
@@ -35,7 +38,7 @@ def main() -> int:
         os.environ[name + "_NUM_THREADS"] = "1"
     from tandem_infer.decoder import serve
 
-    return serve.serve()
+    return serve.serve(documents)
 
 
 if __name__ == "__main__":

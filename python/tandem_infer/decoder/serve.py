@@ -5,13 +5,13 @@ import array
 import os
 import socket
 import struct
-from typing import Optional, Tuple
+from typing import Callable, NamedTuple, Optional
 
 from . import sandbox
 
 PROTOCOL = 1
 HELLO, SAMPLES, IMAGE, PIXELS, WARNING, DONE, ERROR = range(7)
-_SOUND = 1
+_SOUND, _IMAGE, _DOCUMENT = 1, 2, 3
 _MOST_FRAME = 1 << 18
 _MOST_WARNINGS = 16
 _JOB = struct.Struct("=IIQiid")
@@ -79,8 +79,18 @@ class Answer:
         self.frame(ERROR, struct.pack("=I", 1 if error.large else 0) + str(error).encode("utf-8", "replace")[:1024])
 
 
-def _receive(of: socket.socket) -> Optional[Tuple[int, int, int, int, float, int]]:
-    """kind, size, rate, channels, seconds and the file; None: there are no more."""
+class Job(NamedTuple):
+    """rate, channels: of a document the dots per inch, and the page from 1; page 0 asks how many there are."""
+    kind: int
+    size: int
+    rate: int
+    channels: int
+    seconds: float
+    file: int
+
+
+def _receive(of: socket.socket) -> Optional[Job]:
+    """None: there are no more."""
     fds = array.array("i")
     message, parts, _, _ = of.recvmsg(_JOB.size, socket.CMSG_SPACE(fds.itemsize), socket.MSG_WAITALL | socket.MSG_CMSG_CLOEXEC)
     for level, kind, data in parts:
@@ -88,16 +98,13 @@ def _receive(of: socket.socket) -> Optional[Tuple[int, int, int, int, float, int
             fds.frombytes(data[:fds.itemsize])
     if len(message) != _JOB.size or len(fds) != 1:
         return None
-    protocol, job, size, rate, channels, seconds = _JOB.unpack(message)
-    return (job, size, rate, channels, seconds, fds[0]) if protocol == PROTOCOL else None
+    protocol, kind, size, rate, channels, seconds = _JOB.unpack(message)
+    return Job(kind, size, rate, channels, seconds, fds[0]) if protocol == PROTOCOL else None
 
 
-def serve() -> int:
+def serve(documents: bool) -> int:
     # All that may be needed is loaded by now: nothing can be opened later.
-    from . import image, sound
-
-    image.prepare()
-    sound.prepare()
+    run = _documents() if documents else _sound_and_images()
     to = socket.socket(fileno=0)  # standard input
     answer = Answer(to)
     nothing = os.open("/dev/null", os.O_WRONLY)
@@ -110,17 +117,46 @@ def serve() -> int:
             job = _receive(to)
             if job is None:
                 return 0
-            kind, size, rate, channels, seconds, fd = job
             try:
-                if kind == _SOUND:
-                    sound.decode(Source(fd, size), rate, channels, seconds, answer)
-                else:
-                    image.decode(Source(fd, size), answer)
+                run(job, Source(job.file, job.size), answer)
             except DecodeError as error:
                 answer.error(error)
             finally:
-                os.close(fd)
+                os.close(job.file)
     except (BrokenPipeError, ConnectionError):
         return 0
     except MemoryError:
         return _NO_MEMORY
+
+
+_Run = Callable[[Job, Source, Answer], None]
+
+
+def _sound_and_images() -> _Run:
+    from . import image, sound
+
+    image.prepare()
+    sound.prepare()
+
+    def run(job: Job, source: Source, answer: Answer) -> None:
+        if job.kind == _SOUND:
+            sound.decode(source, job.rate, job.channels, job.seconds, answer)
+        elif job.kind == _IMAGE:
+            image.decode(source, answer)
+        else:
+            raise DecodeError("is of a kind that another program reads")
+
+    return run
+
+
+def _documents() -> _Run:
+    from . import document
+
+    document.prepare()
+
+    def run(job: Job, source: Source, answer: Answer) -> None:
+        if job.kind != _DOCUMENT:
+            raise DecodeError("is of a kind that another program reads")
+        document.decode(source, job.channels, job.rate, answer)
+
+    return run

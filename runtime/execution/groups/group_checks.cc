@@ -247,6 +247,14 @@ void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
   check_covers(limits, seq.blocks, end, field);
 }
 
+void check_whole_prompt(const WorkerGroup& group, const WorkerSequence& seq,
+                        const MessageField& field) {
+  const int64_t end = int64_t{seq.num_computed} + seq.chunk, prompt = std::ssize(seq.prompt);
+  if (group.whole_prompt && seq.chunk > 0 && end < prompt)
+    fail(field, "ends at token " + std::to_string(end) + " of a prompt of " +
+                    std::to_string(prompt) + ", which is not divided");
+}
+
 void check_drafts(const SequenceLimits& limits, const WorkerGroup& group, const WorkerSequence& seq,
                   const MessageField& field) {
   const int64_t asked = seq.num_drafts, given = std::ssize(seq.drafts);
@@ -275,7 +283,9 @@ void check_group(const SequenceLimits& limits, const WorkerGroup& group) {
     fail("sampling_params.pooling", "missing, but the model generates nothing");
   bool any_chunk = false;
   for (size_t i = 0; i < group.seqs.size(); ++i) {
-    check_sequence(limits, group.seqs[i], static_cast<int>(i));
+    const int at = static_cast<int>(i);
+    check_sequence(limits, group.seqs[i], at);
+    check_whole_prompt(group, group.seqs[i], {"seq_data", at, "token_chunk_size"});
     any_chunk = any_chunk || group.seqs[i].chunk > 0;
   }
   if (any_chunk && !group.compute_encoder && !group.encoder.done())

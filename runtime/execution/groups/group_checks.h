@@ -47,6 +47,7 @@ struct SequenceLimits {
   // Of a model whose encoder reads frames. Without: encoders read ids.
   std::optional<FrameLimits> frames = {};
   bool global_attention = false;  // encoder positions may have it
+  bool whole_prompts = false;     // decoder prompts attend to all of themselves
   int encoder_vocab_size = 0;     // of the encoder's ids; 0: vocab_size
   bool language_head = true;      // the model generates tokens
   bool output_head = false;       // the model makes labels or spans
@@ -66,6 +67,9 @@ void check_token(const SequenceLimits& limits, int32_t token, const MessageField
 // The sequence with its chunk of this step ends within its tokens, its table and the positions.
 void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
                  const MessageField& field);
+// A prompt whose tokens attend to all of it is not divided: the chunk ends with it, or behind it.
+void check_whole_prompt(const WorkerGroup& group, const WorkerSequence& seq,
+                        const MessageField& field);
 // Drafts stand behind a chunk that ends at the last token, of a sequence that is no beam;
 // check_chunk() counts them.
 void check_drafts(const SequenceLimits& limits, const WorkerGroup& group, const WorkerSequence& seq,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/sampling/inherit.h"
+#include "runtime/sampling/whole_prompt.h"
 
 namespace tandem {
 namespace {
@@ -132,6 +133,7 @@ void apply_sequence(const proto::SequenceDelta& delta, int at, const SequenceLim
   seq.least_likelihood = delta.least_likelihood();
   check_drafts(limits, group, seq, {"seqs", at, "draft_token_ids"});
   check_chunk(limits, seq, {"seqs", at, "token_chunk_size"});
+  check_whole_prompt(group, seq, {"seqs", at, "token_chunk_size"});
 }
 
 }  // namespace
@@ -158,6 +160,8 @@ WorkerGroup group_of(const proto::SequenceGroupMetadata& message, const Sequence
            std::to_string(owner) + " instead of " + std::to_string(seq_id));
     group.seqs.push_back(sequence_of(message.seq_data(i), message.block_tables(i)));
   }
+  group.whole_prompt =
+      attends_to_whole_prompt(limits.whole_prompts, group.params, group.seqs.front().prompt.size());
   check_group(limits, group);
   if (group.beams_ahead) check_round(limits, group);
   return group;

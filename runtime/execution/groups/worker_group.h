@@ -71,6 +71,7 @@ struct WorkerGroup {
   bool compute_encoder = false;  // in this step
   bool prepare_drafts = false;   // with compute_encoder: for the draft model too
   bool beams_ahead = false;      // the worker searches its beams by itself
+  bool whole_prompt = false;     // its tokens attend to all of it (whole_prompt.h)
   bool goes_on = false;          // SequenceTable::go_on() was called
   uint64_t last_step = 0;        // of SequenceTable::apply(), that scheduled it
   uint64_t incarnation = 0;      // the step in which it came in full

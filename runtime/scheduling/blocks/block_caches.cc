@@ -13,7 +13,7 @@ bool same(std::span<const int32_t> a, std::span<const int32_t> b) {
 }
 
 SourceTokens source_of(const SequenceGroup& group) {
-  return {group.source_hash(), group.source_key()};
+  return {group.prefix_hash(), group.prefix_key()};
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class CrossCache {
   std::vector<const CachedSource*> owners_;                  // by block
 };
 
-// What tells sources apart (SequenceGroup::source_key()).
+// What tells the beginnings of chains apart (SequenceGroup::prefix_key()).
 struct SourceTokens {
   uint64_t hash;  // any function of them
   std::span<const int32_t> tokens;

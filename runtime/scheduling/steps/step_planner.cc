@@ -18,6 +18,18 @@ bool may_run(const Sequence& seq, const SequenceGroup& group) {
          (!group.waits_for_fork(seq) && seq.num_uncomputed_tokens() > 0);
 }
 
+// Of a prompt whose tokens attend to all of it: those that are not computed.
+int whole_prompt_tokens(const Sequence& seq, const SequenceGroup& group) {
+  if (!group.has_whole_prompt() || !may_run(seq, group) || group.waits_for_fork(seq)) return 0;
+  return std::max(0, seq.prompt_len() - seq.num_computed_tokens());
+}
+
+int whole_prompt_tokens(const SequenceGroup& group) {
+  int tokens = 0;
+  for (const auto& seq : group.seqs()) tokens += whole_prompt_tokens(*seq, group);
+  return tokens;
+}
+
 // A group travels in full when it comes in, so all its tokens must be known.
 bool may_return(const SequenceGroup& group) {
   return !group.has_pending_tokens() && !group.awaits_candidates();
@@ -54,9 +66,9 @@ void StepPlanner::plan(PlannedStep& step) {
 
 // --- Passes --------------------------------------------------------------------------------------
 
-// The first waiting group could come in, but its encoder does not fit beside the running sequences
-// (each of which needs at least one token, unless it waits for its last ones). Running sequences
-// get every other step at least.
+// The first waiting group could come in, but its encoder, or its whole prompt, does not fit beside
+// the running sequences (each of which needs at least one token, unless it waits for its last
+// ones). Running sequences get every other step at least.
 bool StepPlanner::encoder_turn_due() const {
   if (queues_.first_waiting() == nullptr || queues_.first_swapped() != nullptr) return false;
   // Those that are pooled wait for their step only.
@@ -65,9 +77,9 @@ bool StepPlanner::encoder_turn_due() const {
                   [](const QueuedGroup* queued) { return !queued->group->pools_encoder(); });
   if (others && (last_was_turn_ || last_lacked_room_)) return false;
   const QueuedGroup& head = *queues_.first_waiting();
-  const int encoder = encoder_cost(*head.group);
-  const int64_t left = int64_t{config_.max_num_batched_tokens} - encoder;
-  if (encoder == 0 || queues_.num_running_seqs() <= left || !can_admit(head)) return false;
+  const int cost = indivisible_cost(*head.group);
+  const int64_t left = int64_t{config_.max_num_batched_tokens} - cost;
+  if (cost == 0 || queues_.num_running_seqs() <= left || !can_admit(head)) return false;
   int64_t able = 0;
   for (const QueuedGroup* queued : queues_.running())
     for (const auto& seq : queued->group->seqs()) able += may_run(*seq, *queued->group);
@@ -116,7 +128,7 @@ void StepPlanner::schedule_waiting(PlannedStep& step) {
   while (queues_.first_swapped() == nullptr && queues_.first_waiting() != nullptr &&
          step.budget > 0) {
     QueuedGroup& head = *queues_.first_waiting();
-    if (encoder_cost(*head.group) > step.budget || !can_admit(head)) return;
+    if (indivisible_cost(*head.group) > step.budget || !can_admit(head)) return;
     admit(head, step);
     choose_admitted(head, step);
   }
@@ -143,16 +155,18 @@ std::vector<SequenceChunk> StepPlanner::choose_decodes(const SequenceGroup& grou
 
 // Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
 // them. Beams that are searched ahead leave their last tokens to choose_decodes(), for all at once.
+// Whole prompts are in the budget already: admit() took them off.
 void StepPlanner::choose_prompts(const SequenceGroup& group, int min_tokens, PlannedStep& step,
                                  std::vector<SequenceChunk>& chunks) {
   const int left = group.searches_ahead() && group.launched() ? 1 : 0;
   for (const auto& seq : group.seqs()) {
-    if (step.budget == 0) return;
+    const int whole = whole_prompt_tokens(*seq, group);
+    if (step.budget == 0 && whole == 0) continue;
     if (!may_run(*seq, group) || seq->num_uncomputed_tokens() < std::max(min_tokens, left + 1))
       continue;
-    const int tokens = std::min(step.budget, seq->num_uncomputed_tokens() - left);
-    chunks.push_back({.seq = seq.get(), .tokens = tokens});
-    step.budget -= tokens;
+    const int more = std::min(step.budget, seq->num_uncomputed_tokens() - left - whole);
+    chunks.push_back({.seq = seq.get(), .tokens = whole + more});
+    step.budget -= more;
   }
 }
 
@@ -232,13 +246,15 @@ bool StepPlanner::can_admit(const QueuedGroup& queued) const {
          keeps_headroom(group, blocks_.blocks_to_start(group));
 }
 
-// The tokens that its encoder would take, if it came in now.
-int StepPlanner::encoder_cost(const SequenceGroup& group) const {
-  return !group.pools_encoder() && blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
+// The tokens that its encoder and its whole prompts would take, if it came in now; at most these:
+// a part of a prompt may be found.
+int StepPlanner::indivisible_cost(const SequenceGroup& group) const {
+  const bool found = !group.pools_encoder() && blocks_.finds_encoder(group);
+  return (found ? 0 : group.encoder_seq().length()) + whole_prompt_tokens(group);
 }
 
-// Waiting → running, with its encoder in this step if its result is not there. One longer than the
-// budget takes all of it. Sequences begin behind what was found.
+// Waiting → running, with its encoder in this step if its result is not there, and its whole
+// prompts. What is longer than the budget takes all of it. Sequences begin behind what was found.
 void StepPlanner::admit(QueuedGroup& queued, PlannedStep& step) {
   SequenceGroup& group = *queued.group;
   const auto start =
@@ -247,10 +263,9 @@ void StepPlanner::admit(QueuedGroup& queued, PlannedStep& step) {
     if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   queues_.move_to(queued, QueuedGroup::Queue::kRunning);
   step.put(queued).compute_encoder = !start.encoder_found;
-  if (start.encoder_found)
-    group.set_encoder_computed(true);
-  else
-    step.budget = std::max(0, step.budget - group.encoder_seq().length());
+  if (start.encoder_found) group.set_encoder_computed(true);
+  const int encoder = start.encoder_found ? 0 : group.encoder_seq().length();
+  step.budget = std::max(0, step.budget - encoder - whole_prompt_tokens(group));
 }
 
 // --- Preemption ----------------------------------------------------------------------------------

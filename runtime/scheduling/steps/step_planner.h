@@ -50,7 +50,7 @@ class StepPlanner {
   bool seats_for(const SequenceGroup& group) const;
   bool keeps_headroom(const SequenceGroup& group, int blocks) const;
   bool can_admit(const QueuedGroup& queued) const;
-  int encoder_cost(const SequenceGroup& group) const;
+  int indivisible_cost(const SequenceGroup& group) const;
   void admit(QueuedGroup& queued, PlannedStep& step);
 
   void preempt(QueuedGroup& queued, PlannedStep& step);

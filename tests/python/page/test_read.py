@@ -54,6 +54,34 @@ def test_what_is_no_image(page, chromium, tmp_path):
     assert chromium.text("#error-image") == ""
 
 
+def pages_read(chromium):
+    return chromium.value("[...document.querySelectorAll('.reading')].map(r => [r.querySelector('.page-name').textContent, r.querySelector('.output').textContent])")
+
+
+def test_a_document(page, chromium):
+    """Each page in its place, with the text of its own request."""
+    url = page("reader")
+    document = GOLDENS.parent / "documents" / "two.pdf"
+    data = "data:application/pdf;base64," + base64.b64encode(document.read_bytes()).decode()
+    of_pages = [c["text"] for c in complete(url, prompt={"multi_modal_data": {"image": data}}, max_tokens=None)]
+    assert len(of_pages) == 2
+    chromium.choose_file("#image", document)
+    chromium.wait(READ + " === 2")
+    assert pages_read(chromium) == [["two.pdf, page 1", of_pages[0]], ["two.pdf, page 2", of_pages[1]]]
+    chromium.click("#read .options summary")
+    chromium.type("#read-pages", "2-")
+    chromium.choose_file("#image", document)
+    chromium.wait(READ + " === 3")
+    assert pages_read(chromium)[0] == ["two.pdf, page 2", of_pages[1]]
+    chromium.click("#request summary")
+    chromium.wait("document.querySelector('#curl').textContent !== ''")
+    assert "data:application/pdf;base64,…" in chromium.text("#curl") and '"pages": "2-"' in chromium.text("#curl")
+    chromium.choose_file("#image", GOLDENS.parent / "documents" / "locked.pdf")
+    chromium.wait("document.querySelector('#error-image').textContent !== ''")
+    assert "encrypted" in chromium.text("#error-image") and len(pages_read(chromium)) == 3
+    pop_error(chromium, 400)
+
+
 def test_the_beginning_that_is_given(page, chromium):
     url = page("reader")
     chromium.click("#read .options summary")

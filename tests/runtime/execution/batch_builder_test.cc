@@ -284,6 +284,48 @@ TEST(BatchBuilder, NothingScheduled) {
   EXPECT_EQ(batch.input.attention.num_requests, 0);
 }
 
+// Each token of the prompt has an entry of its own, at whose end it stands; a recomputed output
+// looks back.
+TEST(BatchBuilder, APromptThatAttendsToAllOfItself) {
+  SequenceTable table({.block_size = 2, .num_device_blocks = 20, .whole_prompts = true});
+  proto::StepInput step;
+  *step.add_groups() = make_group(1, 2, {3}, {{1, 3, 5, {4, 5, 6}}}, true);
+  for (const int32_t token : {7, 8})
+    step.mutable_groups(0)->mutable_seq_data(0)->add_output_token_ids(token);
+  *step.add_groups() = make_group(2, 2, {8}, {{2, 1, 1, {9}}}, true);  // sees itself alone
+  const Batch batch = build_batch(table.apply(step), 2);
+  const AttentionMetadata& attention = batch.input.attention;
+  EXPECT_THAT(batch.input.input_ids, ElementsAre(100, 101, 102, 7, 8, 200));
+  EXPECT_THAT(batch.input.positions, ElementsAre(0, 1, 2, 3, 4, 0));
+  EXPECT_THAT(attention.slot_mapping, ElementsAre(8, 9, 10, 11, 12, 18));
+  EXPECT_EQ(attention.num_requests, 5);
+  EXPECT_THAT(attention.query_start_loc, ElementsAre(0, 1, 2, 3, 5, 6));
+  EXPECT_THAT(attention.seq_lens, ElementsAre(3, 3, 3, 5, 1));
+  EXPECT_THAT(attention.num_computed_tokens, ElementsAre(2, 2, 2, 3, 0));
+  EXPECT_THAT(attention.self_pages.indptr, ElementsAre(0, 2, 4, 6, 9, 10));
+  EXPECT_THAT(attention.self_pages.page_indices, ElementsAre(4, 5, 4, 5, 4, 5, 4, 5, 6, 9));
+  EXPECT_THAT(attention.self_pages.last_page_len, ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(attention.cross_query_start_loc, ElementsAre(0, 5, 6));
+  ASSERT_EQ(batch.rows.size(), 2u);
+  EXPECT_EQ(batch.rows[0].num_tokens, 5);
+  EXPECT_TRUE(batch.rows[0].samples);
+  EXPECT_EQ(batch.rows[1].first_token, 5);
+}
+
+// The rest of one whose beginning was found in a cache; and one with log-probabilities of its
+// tokens, which looks back.
+TEST(BatchBuilder, PartsOfPromptsThatAttendToAllOfThemselves) {
+  SequenceTable table({.block_size = 2, .num_device_blocks = 20, .whole_prompts = true});
+  proto::StepInput step;
+  *step.add_groups() = make_group(1, 2, {3}, {{1, 4, 2, {4, 5}}}, true);
+  step.mutable_groups(0)->mutable_seq_data(0)->set_num_computed_tokens(2);
+  *step.add_groups() = make_group(2, 2, {8}, {{2, 4, 3, {9, 10}}}, true);
+  step.mutable_groups(1)->mutable_sampling_params()->set_prompt_logprobs(0);
+  const AttentionMetadata attention = build_batch(table.apply(step), 2).input.attention;
+  EXPECT_THAT(attention.query_start_loc, ElementsAre(0, 1, 2, 5));
+  EXPECT_THAT(attention.seq_lens, ElementsAre(4, 4, 3));
+}
+
 // Values of HuggingFace's create_position_ids_from_input_ids(), less padding + 1: of a prompt at
 // once, then of each new token behind as many tokens as there are, padding or not.
 TEST(BatchBuilder, PositionsThatDoNotCountPadding) {

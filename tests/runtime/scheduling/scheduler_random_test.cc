@@ -72,6 +72,7 @@ class Simulation {
     config.swap_cost = pick({0, 1, 2, 10}) * 0.5;
     config.enable_encoder_cache = !one_in(4);
     config.enable_prefix_caching = !one_in(4);
+    config.whole_prompts = one_in(3);
     return config;
   }
 

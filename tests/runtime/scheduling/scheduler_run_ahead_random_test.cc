@@ -94,6 +94,7 @@ class Simulation {
     config.swap_cost = pick({0, 1, 2, 10}) * 0.5;
     config.enable_encoder_cache = !one_in(4);
     config.enable_prefix_caching = !one_in(4);
+    config.whole_prompts = one_in(3);
     config.max_steps_in_flight = depth;
     if (drafts != Drafts::kNone)
       config.speculation = {.num_tokens = uniform(1, 6),

@@ -57,7 +57,8 @@ class FakeWorker final : public Immediate<StepRunner> {
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
                 .max_drafts = config.speculation.num_tokens,
-                .draft_model = config.speculation.draft_model}),
+                .draft_model = config.speculation.draft_model,
+                .whole_prompts = config.whole_prompts}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
         seed_(seed) {}
@@ -194,8 +195,10 @@ class FakeWorker final : public Immediate<StepRunner> {
   void write_decoders(const Batch& batch) {
     const ModelInput& in = batch.input;
     std::set<int32_t> written;
+    size_t r = 0;
     for (size_t t = 0; t < in.input_ids.size(); ++t) {
-      const SampleRow& row = batch.rows.at(static_cast<size_t>(in.request_indices[t]));
+      if (static_cast<int32_t>(t) == batch.rows.at(r).first_token + batch.rows[r].num_tokens) ++r;
+      const SampleRow& row = batch.rows.at(r);
       const int32_t slot = in.attention.slot_mapping.at(t);
       EXPECT_TRUE(written.insert(slot).second) << "slot " << slot << " written twice";
       const WorkerSequence& seq = row.seq();
@@ -212,10 +215,11 @@ class FakeWorker final : public Immediate<StepRunner> {
     if (!shares_sources_) return static_cast<uint64_t>(group.encoder.seq_id);
     return hash_tokens(1, group.encoder.tokens);
   }
-  // Of all tokens of a sequence.
+  // Of all tokens of a sequence. Keys of a whole prompt depend on all of it.
   std::vector<KvTag> self_tags(const SampleRow& row, const std::vector<int32_t>& tokens) const {
     auto owner = static_cast<uint64_t>(row.seq().seq_id);
     if (shares_prefixes_) owner = hash_tokens(2, row.group->encoder.tokens);
+    if (shares_prefixes_ && row.group->whole_prompt) owner = hash_tokens(owner, row.seq().prompt);
     std::vector<KvTag> tags;
     for (const int32_t token : tokens) {
       if (shares_prefixes_) owner = hash_mix(owner, static_cast<uint64_t>(token));
@@ -227,17 +231,23 @@ class FakeWorker final : public Immediate<StepRunner> {
   void check_reads(const Batch& batch, const Truth& truth) {
     const AttentionMetadata& attention = batch.input.attention;
     size_t group = 0;  // entry of cross-attention
+    size_t entry = 0;  // of self-attention
     for (size_t r = 0; r < batch.rows.size(); ++r) {
       const SampleRow& row = batch.rows[r];
       const int64_t seq_id = row.seq().seq_id;
       const int64_t encoder_id = row.group->encoder.seq_id;
       std::vector<int32_t> tokens = truth.at(seq_id);
       tokens.insert(tokens.end(), row.seq().drafts.begin(), row.seq().drafts.end());
-      check_keys(attention.self_pages, r, attention.seq_lens[r], self_tags(row, tokens));
+      const std::vector<KvTag> self = self_tags(row, tokens);
+      const int32_t end = row.first_token + row.num_tokens;
+      for (; attention.query_start_loc.at(entry) < end; ++entry) {
+        check_keys(attention.self_pages, entry, attention.seq_lens.at(entry), self);
+        check_sight(batch.input, row, entry);
+      }
       std::vector<KvTag> cross;
       for (const int32_t token : truth.at(encoder_id))
         cross.push_back({source_of(*row.group), static_cast<int32_t>(cross.size()), token});
-      EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(tokens.size()));
+      EXPECT_EQ(row.samples, attention.seq_lens.at(entry - 1) == static_cast<int>(tokens.size()));
       if (r > 0 && batch.rows[r - 1].group != row.group) ++group;
       ASSERT_LE(attention.cross_query_start_loc.at(group), row.first_token);
       ASSERT_GE(attention.cross_query_start_loc.at(group + 1), row.first_token + row.num_tokens);
@@ -249,6 +259,18 @@ class FakeWorker final : public Immediate<StepRunner> {
     EXPECT_EQ(attention.cross_query_start_loc.size(), groups + 1);
     EXPECT_EQ(attention.cross_query_start_loc.back(),
               static_cast<int32_t>(batch.input.input_ids.size()));
+  }
+
+  // Each query sees the tokens up to its own; those of a whole prompt see all of the prompt.
+  static void check_sight(const ModelInput& in, const SampleRow& row, size_t entry) {
+    const AttentionMetadata& attention = in.attention;
+    const int prompt = row.group->whole_prompt ? static_cast<int>(row.seq().prompt.size()) : 0;
+    const int begin = attention.query_start_loc[entry], end = attention.query_start_loc[entry + 1];
+    ASSERT_GT(end, begin);
+    for (int t = begin; t < end; ++t) {
+      const int position = in.positions.at(static_cast<size_t>(t));
+      ASSERT_EQ(attention.seq_lens[entry] - (end - 1 - t), std::max(position + 1, prompt));
+    }
   }
 
   void check_keys(const PageTable& pages, size_t row, int length,

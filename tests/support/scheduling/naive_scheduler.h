@@ -67,7 +67,7 @@ class NaiveScheduler {
     return live;
   }
 
-  int turns() const { return turns_; }  // steps in which an encoder came first
+  int turns() const { return turns_; }  // steps in which something indivisible came first
   int preempted() const { return preempted_; }
   int swapped_in() const { return swapped_in_; }
   int sources_found() const { return sources_found_; }  // groups that needed no encoder
@@ -166,15 +166,41 @@ class NaiveScheduler {
     return scheduler_.find(id)->encoder_seq().length();
   }
 
+  // Tokens of prompts that are not divided, of a group that has just come in: those that the step
+  // computes, or all of them.
+  int whole_prompts(const std::string& id, bool all) const {
+    const SequenceGroup& group = *scheduler_.find(id);
+    if (!config_.whole_prompts || group.pools()) return 0;
+    int tokens = 0;
+    for (const auto& seq : group.seqs()) {
+      const auto chunk = chunks_.find(seq->seq_id());
+      if (seq->prompt_len() < 2 || chunk == chunks_.end()) continue;
+      const int before = seq->num_computed_tokens() - chunk->second;
+      tokens += all ? seq->prompt_len() : std::max(0, seq->prompt_len() - before);
+    }
+    return tokens;
+  }
+
+  // What the groups that came in cost at once, without what was found of their prompts, or with it.
+  // (A scheduler asks before it looks for them.)
+  int indivisible(const std::string& id, bool all) const {
+    const bool encodes = std::find(encoders_.begin(), encoders_.end(), id) != encoders_.end();
+    return (encodes ? encoder_len(id) : 0) + whole_prompts(id, all);
+  }
+
   void check_tokens() {
-    int decoder = 0, encoder = 0;
-    for (const auto& [seq, tokens] : chunks_) decoder += tokens;
-    for (const std::string& id : encoders_) encoder += encoder_len(id);
-    if (encoder > config_.max_num_batched_tokens) {
-      EXPECT_EQ(encoders_.size(), 1u) << "a long encoder has a step of its own";
-      EXPECT_EQ(decoder, 0);
+    int divisible = 0, whole = 0, wholes = 0;
+    for (const auto& [seq, tokens] : chunks_) divisible += tokens;
+    for (const std::string& id : minus(before_.waiting, after_.waiting)) {
+      whole += indivisible(id, false);
+      wholes += indivisible(id, false) > 0;
+      divisible -= whole_prompts(id, false);
+    }
+    if (whole > config_.max_num_batched_tokens) {
+      EXPECT_EQ(wholes, 1) << "what is long has a step of its own";
+      EXPECT_EQ(divisible, 0);
     } else {
-      EXPECT_LE(encoder + decoder, config_.max_num_batched_tokens);
+      EXPECT_LE(whole + divisible, config_.max_num_batched_tokens);
     }
     EXPECT_LE(static_cast<int>(chunks_.size()), config_.max_num_seqs);
     EXPECT_LE(after_.running_seqs, config_.max_num_seqs);
@@ -218,11 +244,13 @@ class NaiveScheduler {
     swapped_in_ += static_cast<int>(swapped_in.size());
   }
 
-  // An encoder turn: one that does not fit beside those who run already. Never twice in a row while
-  // others run.
+  // A turn: an encoder, or a whole prompt, that does not fit beside those who run already. Never
+  // twice in a row while others run.
   void check_encoders() {
-    const bool turn = encoders_.size() == 1 &&
-                      encoder_len(encoders_[0]) + before_.able > config_.max_num_batched_tokens;
+    Ids wholes = minus(before_.waiting, after_.waiting);
+    std::erase_if(wholes, [&](const std::string& id) { return indivisible(id, true) == 0; });
+    const bool turn = wholes.size() == 1 &&
+                      indivisible(wholes[0], true) + before_.able > config_.max_num_batched_tokens;
     if (turn) ++turns_;
     EXPECT_FALSE(turn && last_was_turn_ && before_.able > 0);
     EXPECT_FALSE(turn && lacked_blocks_ && before_.able > 0) << "blocks go to running groups first";

@@ -31,6 +31,7 @@ struct GroupSpec {
   bool pooled = false;  // one sequence; prompt_len and max_tokens do not matter
   std::string cache_salt = {};
   uint64_t adapter = 0;
+  bool prompt_logprobs = false;
 };
 
 // Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j; more for other
@@ -51,6 +52,7 @@ inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   auto encoder = std::make_unique<Sequence>(spec.seq_ids.front() + 1'000'000, inputs, false);
   SamplingParams params;
   params.set_cache_salt(spec.cache_salt);
+  if (spec.prompt_logprobs) params.set_prompt_logprobs(0);
   if (spec.adapter > 0) params.mutable_adapter()->set_id(spec.adapter);
   params.set_n(static_cast<int32_t>(spec.seq_ids.size()));
   if (spec.beams) params.set_num_beams(static_cast<int32_t>(spec.seq_ids.size()));

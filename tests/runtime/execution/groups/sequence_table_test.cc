@@ -367,6 +367,19 @@ TEST_F(SequenceTableTest, RefusesChunksBeyondTheTableOrThePositions) {
             "tokens");
 }
 
+// full_step() has two of sequence 2's three prompt tokens.
+TEST_F(SequenceTableTest, RefusesPartsOfWholePrompts) {
+  SequenceLimits limits = kLimits;
+  limits.whole_prompts = true;
+  table_ = SequenceTable(limits);
+  EXPECT_THAT(error(full_step()), HasSubstr("groups[0].seq_data[1].token_chunk_size: ends at token "
+                                            "2 of a prompt of 3, which is not divided"));
+  EXPECT_EQ(full_error([](auto& g) { g.mutable_seq_data(1)->set_token_chunk_size(3); }),
+            "no error");
+  EXPECT_EQ(full_error([](auto& g) { g.mutable_sampling_params()->set_prompt_logprobs(0); }),
+            "no error");
+}
+
 TEST_F(SequenceTableTest, RefusesCopiesOutsideThePools) {
   const auto copy_error = [&](auto add, int src, int dst) {
     proto::StepInput step;
