@@ -49,8 +49,11 @@ struct CommandRequests::Inbox {
   }
 };
 
-CommandRequests::CommandRequests(EngineApi& engine)
-    : engine_(engine), prefix_(random_prefix()), inbox_(std::make_shared<Inbox>()) {}
+CommandRequests::CommandRequests(EngineApi& engine, std::string lora)
+    : engine_(engine),
+      prefix_(random_prefix()),
+      lora_(std::move(lora)),
+      inbox_(std::make_shared<Inbox>()) {}
 
 void CommandRequests::stream_to(ChunkSink sink) {
   sink_ = std::move(sink);
@@ -59,6 +62,7 @@ void CommandRequests::stream_to(ChunkSink sink) {
 }
 
 void CommandRequests::submit(uint64_t number, JsonRequest json) {
+  if (!lora_.empty() && !json.options.has_lora()) json.options.set_lora(lora_);
   if (!json.audio.empty()) return sounds_.add(number, std::move(json));
   EngineApi::Request request;
   request.prompt = std::move(json.prompt);

@@ -29,8 +29,8 @@ class CommandRequests {
     double seconds = 0;  // of the sound of a transcription
   };
 
-  // The engine outlives it.
-  explicit CommandRequests(EngineApi& engine);
+  // The engine outlives it. lora: the adapter of requests that name none; empty: the model.
+  explicit CommandRequests(EngineApi& engine, std::string lora = {});
   CommandRequests(const CommandRequests&) = delete;
   CommandRequests& operator=(const CommandRequests&) = delete;
 
@@ -55,7 +55,8 @@ class CommandRequests {
 
   EngineApi& engine_;
   const std::string prefix_;  // of ids: a server has other clients
-  ChunkSink sink_;            // may be empty
+  const std::string lora_;
+  ChunkSink sink_;  // may be empty
   SoundFiles sounds_;
   std::map<uint64_t, proto::RequestOutput> outputs_;  // of requests under way
   const std::shared_ptr<Inbox> inbox_;                // the engine's callbacks hold it too

@@ -38,8 +38,9 @@ struct OfflineOptions {
 // Gives the engine all items at once, or as many as wait in its queue. Times from then on.
 class Batch {
  public:
-  Batch(EngineApi& engine, const std::vector<Item>& items, const nlohmann::json& extra)
-      : sent_(engine), items_(items), extra_(extra), requests_(items.size()) {
+  Batch(EngineApi& engine, const std::vector<Item>& items, const nlohmann::json& extra,
+        const std::string& lora)
+      : sent_(engine, lora), items_(items), extra_(extra), requests_(items.size()) {
     sent_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk,
                            Clock::time_point at) { take(number, chunk, at); });
   }
@@ -177,7 +178,7 @@ int run_throughput(OfflineOptions& o) {
       [&](EngineApi& engine) {
         const auto begun = Clock::now();
         const double cpu_before = cpu_seconds();
-        const auto requests = Batch(engine, items, extra).run("Requests");
+        const auto requests = Batch(engine, items, extra, o.requests.lora).run("Requests");
         const double duration = seconds_since(begun), cpu = cpu_seconds() - cpu_before;
         Json head = {{"date", date_now()},
                      {"backend", "tandem"},
@@ -255,7 +256,7 @@ int run_latency(OfflineOptions& o) {
           const auto batch = batch_of(items, o.batch, i < 0 ? i + o.warmup : i);
           const auto begun = Clock::now();
           const double cpu_before = cpu_seconds();
-          const auto requests = Batch(engine, batch, extra)
+          const auto requests = Batch(engine, batch, extra, o.requests.lora)
                                     .run(i < 0 ? "Warming up" : "Batch " + std::to_string(i + 1));
           if (i >= 0) times.push_back(seconds_since(begun));
           if (i >= 0) cpu += cpu_seconds() - cpu_before;

@@ -34,12 +34,11 @@ constexpr size_t kMostUnwritten = 64;
 class Session {
  public:
   Session(EngineApi& engine, const RequestFormat& format, const RequestOptions& options)
-      : requests_(engine),
+      : requests_(engine, options.lora),
         format_(format),
         jsonl_(options.jsonl),
         stream_(options.stream),
-        keep_places_(options.keep_places),
-        lora_(options.lora) {
+        keep_places_(options.keep_places) {
     if (stream_)
       requests_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk, auto) {
         if (chunk.outputs_size() == 0) return;
@@ -53,7 +52,6 @@ class Session {
     try {
       if (line.too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
       JsonRequest request = format_.read(line.text, id);
-      if (!lora_.empty() && !request.options.has_lora()) request.options.set_lora(lora_);
       requests_.submit(number, std::move(request));
       ids_.emplace(number, id);
     } catch (const InputError& e) {
@@ -120,7 +118,6 @@ class Session {
   CommandRequests requests_;
   const RequestFormat& format_;
   bool jsonl_, stream_, keep_places_;
-  std::string lora_;
   std::map<uint64_t, json> ids_;  // in flight
   // Lines whose turn has not come; nothing: there is none for it.
   std::map<uint64_t, std::optional<std::string>> done_;

@@ -165,6 +165,7 @@ LiveCommand TranscribeOptions::live_command() const {
       {"--multilingual", multilingual},
       {"--temperature-fallback", !temperatures.empty()},
       {"--chunk-length-s", chunk_length.has_value()},
+      {"--lora", !requests.lora.empty()},
       {"--task", !task.empty() && task != "transcribe"},
       {"FILE", !files.empty() && (files.size() > 1 || files.front() != "-")}};
   for (const auto& [flag, given] : others)
@@ -215,7 +216,10 @@ class Transcriber {
   // folder: null where the output is standard output.
   Transcriber(EngineApi& engine, const TranscribeOptions& options, TranscriptFormat format,
               const OutputFolder* folder)
-      : requests_(engine), options_(options), format_(format), folder_(folder) {}
+      : requests_(engine, options.requests.lora),
+        options_(options),
+        format_(format),
+        folder_(folder) {}
 
   int run() {
     for (size_t i = 0; i < options_.files.size(); ++i) submit(i);

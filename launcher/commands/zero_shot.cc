@@ -40,7 +40,10 @@ struct Judged {
 class ZeroShotSession {
  public:
   ZeroShotSession(EngineApi& engine, const HeadOptions& options, const ZeroShot& asked)
-      : requests_(engine), format_(options, nullptr), options_(options), asked_(asked) {}
+      : requests_(engine, options.requests.lora),
+        format_(options, nullptr),
+        options_(options),
+        asked_(asked) {}
 
   void submit(const Line& line) {
     const uint64_t place = submitted_++;

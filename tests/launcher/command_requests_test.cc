@@ -89,6 +89,20 @@ TEST(CommandRequests, PutsChunksTogether) {
   EXPECT_EQ(finished[0].output.outputs(0).text(), "one two");
 }
 
+TEST(CommandRequests, HaveTheCommandsAdapterUnlessTheyNameOne) {
+  ScriptedEngine engine;
+  CommandRequests with(engine, "news"), without(engine);
+  JsonRequest named = text("a");
+  named.options.set_lora("legal");
+  with.submit(0, text("a"));
+  with.submit(1, std::move(named));
+  without.submit(0, text("a"));
+  ASSERT_EQ(engine.submitted.size(), 3u);
+  EXPECT_EQ(engine.submitted[0].request.options.lora(), "news");
+  EXPECT_EQ(engine.submitted[1].request.options.lora(), "legal");
+  EXPECT_FALSE(engine.submitted[2].request.options.has_lora());
+}
+
 TEST(CommandRequests, StreamsBeforeTheEnd) {
   ScriptedEngine engine;
   CommandRequests requests(engine);

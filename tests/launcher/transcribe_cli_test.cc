@@ -64,6 +64,13 @@ TEST_F(TranscribeCli, Fallback) {
   }
 }
 
+// It is not passed over.
+TEST_F(TranscribeCli, AnAdapterThatThereIsNotIsAnError) {
+  const ProcessResult r = run({"--lora", "nobody"});
+  EXPECT_NE(r.status, 0);
+  EXPECT_NE(r.err.find("\"nobody\""), std::string::npos) << r.err;
+}
+
 TEST_F(TranscribeCli, Silence) {
   for (const json& answer : answers({"--logprob-threshold", "1", "--no-speech-threshold", "0"})) {
     EXPECT_TRUE(answer["segments"].empty());
