@@ -95,6 +95,13 @@ void Connection::drain() {
   });
 }
 
+void Connection::end_socket() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    self->ending_ = true;
+    self->wake();
+  });
+}
+
 void Connection::make_room(Activity activity) {
   asio::post(stream_.get_executor(), [self = shared_from_this(), activity] {
     if (self->activity_ == activity) self->end_now();

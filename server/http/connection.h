@@ -63,6 +63,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   // Any thread. Ends at once if no request is under way, else with its answer.
   void drain();
+  // Any thread. A WebSocket's handler is told to end it (Exchange::on_ending).
+  void end_socket();
   // Any thread. Ends now, if it still does that work.
   void make_room(Activity activity);
   // Any thread. Ends now; the answer's producer is told that the client has gone.
@@ -120,7 +122,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool gone_ = false;  // nothing is sent any more: we gave up
   bool first_ = true;  // no request has come yet
   bool idle_ = false;  // between requests
-  bool draining_ = false;
+  bool draining_ = false, ending_ = false;
   bool keep_alive_ = true;
 };
 

@@ -20,6 +20,7 @@ boost::asio::awaitable<bool> Connection::serve_socket(ConnectionExchange& exchan
       WebSocket<Stream>::Hooks{exchange.on_message(), [this] { wake(); }});
   socket->accept(exchange.request(), exchange.head->headers);
   while (!socket->ended()) {
+    if (ending_) exchange.tell_ending();
     for (std::string& text : exchange.take_messages()) socket->send(std::move(text));
     socket->hold(exchange.held());
     if (exchange.ended)
