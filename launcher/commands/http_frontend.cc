@@ -262,6 +262,11 @@ std::string HttpFrontend::url() const {
          server::bracketed(config_.host) + ":" + std::to_string(port()) + config_.root_path + "/";
 }
 
+void HttpFrontend::end_sessions() {
+  context_->ending = true;
+  http_->end_sockets();
+}
+
 void HttpFrontend::finish() {
   http_->drain();
   for (int i = 0; i < 300 && http_->num_connections() > 0; ++i)

@@ -41,6 +41,9 @@ class HttpFrontend {
   std::string url() const;
   // Whether other hosts reach it.
   bool is_open() const { return !http_->is_local(); }
+  // Before the engine drains: live sessions settle what they have heard, and nothing new is taken.
+  void end_sessions();
+  bool has_sessions() const { return context_->live_sessions > 0; }
   // After the engine has drained: lets the last answers go out.
   void finish();
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,22 +61,31 @@ class AccessFiles {
   std::vector<actors::AccessFile> files_;
 };
 
-// Until everything is delivered, the time is over, or a second signal comes.
-void drain(actors::Cluster& cluster, double seconds) {
+// Until everything is delivered, the time is over, or a second signal comes. http: null if there is
+// none. Live sessions come first: to the engine the rest of their sound is new requests.
+void drain(actors::Cluster& cluster, HttpFrontend* http, double seconds) {
   using Clock = std::chrono::steady_clock;
   spdlog::info("shutting down: finishing what has been begun");
-  cluster.drain();
   const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  while (!cluster.status().drained && !cluster.status().given_up) {
-    if (wait_for_signal(20) != 0) {
-      spdlog::warn("a second signal: stopping at once");
-      return;
+  const auto wait_while = [&](const std::function<bool()>& going_on) {
+    while (going_on() && !cluster.status().given_up) {
+      if (wait_for_signal(20) != 0) {
+        spdlog::warn("a second signal: stopping at once");
+        return false;
+      }
+      if (Clock::now() >= deadline) {
+        spdlog::warn("not everything was finished in {} s", seconds);
+        return false;
+      }
     }
-    if (Clock::now() >= deadline) {
-      spdlog::warn("not everything was finished in {} s", seconds);
-      return;
-    }
+    return true;
+  };
+  if (http != nullptr) {
+    http->end_sessions();
+    if (!wait_while([&] { return http->has_sessions(); })) return;
   }
+  cluster.drain();
+  wait_while([&] { return !cluster.status().drained; });
 }
 
 int serve(const ServeOptions& options, const EngineConfig& engine,
@@ -106,7 +116,7 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   if (up) {
     spdlog::info("ready");
     while (signal == 0 && !cluster->status().given_up) signal = wait_for_signal(100);
-    if (signal != 0) drain(*cluster, options.drain_timeout);
+    if (signal != 0) drain(*cluster, http ? &*http : nullptr, options.drain_timeout);
     if (http) http->finish();
   }
   const actors::ClusterStatus status = cluster->status();

@@ -20,6 +20,7 @@
 #include "base/strings/code_points.h"
 #include "base/strings/readable_text.h"
 #include "runtime/media/sound/live/live_formats.h"
+#include "runtime/media/sound/live/live_rate.h"
 #include "runtime/media/sound/live/live_request.h"
 #include "runtime/media/sound/voice/voice_source.h"
 
@@ -70,7 +71,7 @@ class LiveInput {
       if (ended_) throw invalid_request("standard input", "ends in the header of a WAV file");
       return false;
     }
-    if (header.rate % 125 != 0 || header.rate < 8000 || header.rate > 48000)
+    if (!LiveRate::takes(header.rate))
       throw invalid_request("standard input", "has " + std::to_string(header.rate) +
                                                   " samples a second; 16000 are a good rate");
     bytes_.erase(0, header.bytes);
@@ -204,9 +205,8 @@ class LiveRun {
 
  private:
   void begin(int rate) {
-    rate_ = rate;
     live_.emplace(command_.settings, rate, /*prompts=*/true,
-                  [this] { return make_voice_meter(voice_.weights(), rate_); });
+                  [this](int meter) { return make_voice_meter(voice_.weights(), meter); });
   }
 
   void pump() {
@@ -231,7 +231,7 @@ class LiveRun {
     answer_ = {};
     EngineApi::Request request;
     request.id = "live-" + std::to_string(getpid()) + "-" + std::to_string(serial_++);
-    request.prompt = live_prompt(window_, rate_, model_, "standard input");
+    request.prompt = live_prompt(window_, live_->rate(), model_, "standard input");
     engine_.submit(std::move(request), [inbox = inbox_](proto::RequestChunk chunk) {
       const MutexLock lock(inbox->mutex);
       inbox->chunks.push_back(std::move(chunk));
@@ -264,7 +264,6 @@ class LiveRun {
   const LiveCommand& command_;
   const VoiceSource voice_;
   LiveModel model_{.times = true, .tasks = true, .prompts = true};
-  int rate_ = kRate;
   std::optional<LiveTranscriber> live_;
   LiveText text_;
   LiveWindow window_;  // under way

@@ -9,6 +9,8 @@ struct PartRequest {
   int number = 0;  // among those of the request
   proto::Prompt prompt;
   proto::GenerationOptions options;
+  // The last tokens of the decoder prompt, that the answer begins with (TimestampRules).
+  int prefix_tokens = 0;
 };
 
 }  // namespace tandem

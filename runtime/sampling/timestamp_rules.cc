@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/check.h"
+
 namespace tandem {
 namespace {
 
@@ -23,12 +25,9 @@ bool times_are_likelier(std::span<const float> texts, std::span<const float> tim
 // What of the prompt is the beginning of the output.
 std::span<const int32_t> begun(const proto::TimestampRules& rules,
                                std::span<const int32_t> prompt) {
-  size_t begin = prompt.size();
-  while (begin > 0 && (prompt[begin - 1] < rules.end() || prompt[begin - 1] >= rules.first()))
-    --begin;
-  const std::span<const int32_t> out = prompt.subspan(begin);
-  return begin > 0 && out.size() > 1 && out.front() == rules.first() ? out
-                                                                     : std::span<const int32_t>();
+  const auto count = static_cast<size_t>(std::max(rules.prefix_tokens(), 0));
+  TANDEM_CHECK_LE(count, prompt.size());
+  return prompt.last(count);
 }
 
 void mask_behind(const proto::TimestampRules& rules, std::span<const int32_t> output,

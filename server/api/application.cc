@@ -51,6 +51,9 @@ class Decorated final : public Exchange {
   void write(std::string data) override { inner_->write(std::move(data)); }
   void end() override { inner_->end(); }
   void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
+  void on_ending(std::function<void()> callback) override {
+    inner_->on_ending(std::move(callback));
+  }
   void post(std::function<void()> f) override { inner_->post(std::move(f)); }
 
  private:
@@ -153,6 +156,8 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
   const Route* route = nullptr;
   if (auto refused = refusal(request, route)) return exchange->respond(std::move(*refused));
   if (route->computes()) {
+    if (context_.ending)
+      return exchange->respond(error_response(503, "the server is shutting down"));
     // Thousands may come in a second: refusing must take no time from computing.
     if (const auto full = context_.engine.refuse_unread()) {
       context_.metrics.request_ended({.reason = full->type()});

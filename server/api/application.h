@@ -50,6 +50,7 @@ struct AppContext {
   bool speech_times = false;                           // it says when each text is said
   std::shared_ptr<const VoiceSource> voice = nullptr;  // finds speech in live sound; null: nothing
   std::atomic<int> live_sessions{0};
+  std::atomic<bool> ending{false};  // the server finishes what has begun, and takes nothing new
   std::atomic<int> prompts_under_way{0};
   // Reserves room for that many prompts. False: answer with a 429.
   bool enter(int prompts) {

@@ -81,10 +81,10 @@ void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 // Follows the engine: 503 unless requests are being computed.
 void get_health(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const EngineStatus status = app.engine.status();
-  if (status.ready && !status.draining)
+  const bool draining = status.draining || app.ending;
+  if (status.ready && !draining)
     return exchange->respond({.body = dump_ordered_line({{"status", "ok"}})});
-  exchange->respond(
-      error_response(503, status.draining ? "the server is shutting down" : status.reason));
+  exchange->respond(error_response(503, draining ? "the server is shutting down" : status.reason));
 }
 
 void get_live(AppContext&, const std::shared_ptr<Exchange>& exchange) {
@@ -126,7 +126,7 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const Metrics::Totals totals = app.metrics.totals();
   exchange->respond(
       {.body = dump_ordered_line({{"ready", status.ready},
-                                  {"draining", status.draining},
+                                  {"draining", status.draining || app.ending},
                                   {"reason", status.reason},
                                   {"version", app.version},
                                   {"model", app.config.model_names.front()},

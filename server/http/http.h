@@ -70,6 +70,9 @@ class Exchange {
   // Called at most once, if the client goes away, or does not read, before the answer has ended;
   // and when a WebSocket has ended.
   virtual void on_gone(std::function<void()> callback) = 0;
+  // Called at most once, when the server is about to end: whoever has a WebSocket finishes what it
+  // has begun, and ends it.
+  virtual void on_ending(std::function<void()> callback) = 0;
   // Runs f on the strand. Any thread.
   virtual void post(std::function<void()> f) = 0;
 };

@@ -199,6 +199,12 @@ int HttpServer::num_connections() const {
   return static_cast<int>(impl_->connections.size());
 }
 
+void HttpServer::end_sockets() {
+  const MutexLock lock(impl_->mutex);
+  for (const auto& [key, entry] : impl_->connections)
+    if (const auto connection = entry.connection.lock()) connection->end_socket();
+}
+
 void HttpServer::drain() {
   const MutexLock lock(impl_->mutex);
   impl_->draining = true;

@@ -24,6 +24,8 @@ class HttpServer {
   // Whether only programs of this host reach it.
   bool is_local() const;
   int num_connections() const;
+  // Those that have WebSockets are told to finish and to end them; all else goes on.
+  void end_sockets();
   // Takes no new connections; those there are end with their answers.
   void drain();
   // Ends all connections and the threads: no hook and no handler runs afterwards. Idempotent.

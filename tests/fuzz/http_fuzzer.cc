@@ -105,6 +105,7 @@ class Answer final : public server::Exchange {
     ended_ = true;
   }
   void on_gone(std::function<void()> callback) override { gone_ = std::move(callback); }
+  void on_ending(std::function<void()>) override {}
   void post(std::function<void()> f) override { posted_.push_back(std::move(f)); }
 
   void run() {

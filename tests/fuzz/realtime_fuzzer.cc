@@ -91,6 +91,7 @@ class Client final : public server::Exchange {
   }
   void end() override {}
   void on_gone(std::function<void()> callback) override { gone_ = std::move(callback); }
+  void on_ending(std::function<void()>) override {}
   void post(std::function<void()> f) override { posted_.push_back(std::move(f)); }
 
   void say(std::string_view text) { say_(std::string(text)); }

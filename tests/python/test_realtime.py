@@ -1,6 +1,8 @@
 """/v1/realtime: the unmodified openai package and plain WebSockets, several sessions at once, clients that go."""
 import base64
 import json
+import os
+import signal
 import threading
 import time
 
@@ -9,7 +11,7 @@ import openai
 import pytest
 from openai.types import realtime as types
 from openai.types.beta import realtime as types_before
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from conftest import Server
@@ -25,6 +27,9 @@ TYPES = {
     "input_audio_buffer.speech_stopped": types.InputAudioBufferSpeechStoppedEvent,
     "input_audio_buffer.committed": types.InputAudioBufferCommittedEvent,
     "input_audio_buffer.cleared": types.InputAudioBufferClearedEvent,
+    "conversation.item.added": types.ConversationItemAdded,
+    "conversation.item.done": types.ConversationItemDone,
+    "conversation.item.created": types_before.ConversationItemCreatedEvent,
     TRANSCRIPTION + "delta": types.ConversationItemInputAudioTranscriptionDeltaEvent,
     TRANSCRIPTION + "completed": types.ConversationItemInputAudioTranscriptionCompletedEvent,
     TRANSCRIPTION + "failed": types.ConversationItemInputAudioTranscriptionFailedEvent,
@@ -107,15 +112,18 @@ def test_openais_client(server):
         assert updated.session.audio.input.transcription.language == "de"
         connection.input_audio_buffer.append(audio=base64.b64encode(SOUND[44:]).decode())
         connection.input_audio_buffer.commit()
-        text, item = "", None
+        text, item, added = "", None, []
         for event in connection:
             if event.type == "input_audio_buffer.committed":
                 item = event.item_id
+            if event.type in ("conversation.item.added", "conversation.item.done"):
+                assert event.item.role == "user" and event.item.content[0].type == "input_audio"
+                added.append(event.item.id)
             if event.type == TRANSCRIPTION + "delta":
                 text += event.delta
             if event.type == TRANSCRIPTION + "completed":
                 break
-        assert event.item_id == item and event.usage.seconds == SECONDS
+        assert event.item_id == item and event.usage.seconds == SECONDS and added == [item, item]
         assert event.transcript == text == transcribed(server, SOUND)
 
 
@@ -130,6 +138,50 @@ def test_the_shape_before(server):
         session.append(b"\xff" * 8000)
         session.send("input_audio_buffer.commit")
         assert session.receive()["error"]["code"] == "input_audio_buffer_commit_empty"
+        session.send("transcription_session.update", session={"turn_detection": None})
+        session.receive()
+        session.append(b"\xff" * 8000)
+        session.send("input_audio_buffer.commit")
+        created = session.until("conversation.item.created")[-1]
+        assert created["previous_item_id"] is None and created["item"]["object"] == "realtime.item"
+        session.append(b"\xff" * 8000)
+        session.send("input_audio_buffer.commit")
+        assert session.until("conversation.item.created")[-1]["previous_item_id"] == created["item"]["id"]
+
+
+@pytest.mark.parametrize("rate", [11025, 22050, 44100])
+def test_rates_of_recordings(server, rate):
+    with Session(server, "?language=de") as session:
+        session.receive()
+        session.update(turn_detection=None, format={"type": "audio/pcm", "rate": rate})
+        assert json.loads(session.socket.recv(timeout=60))["session"]["audio"]["input"]["format"]["rate"] == rate
+        sound = wav(2, rate)[44:]
+        for at in range(0, len(sound), 9998):
+            session.append(sound[at:at + 9998])
+        session.send("input_audio_buffer.commit")
+        events = session.until(TRANSCRIPTION + "completed")
+        assert said(events) == events[-1]["transcript"] != "" and events[-1]["usage"]["seconds"] == 2
+
+
+def test_a_server_that_ends(start_server, tmp_path):
+    """What was heard is settled and told before the socket closes, and the server waits for it."""
+    server = start_server("--served-model-name", "whisper-1", model=make_whisper(tmp_path / "whisper"))
+    with Session(server, "?language=de", headers={}) as session, Session(server, headers={}) as idle:
+        session.receive(), idle.receive()
+        session.update(turn_detection=None)
+        session.append(SOUND[44:])
+        session.until(TRANSCRIPTION + "delta")
+        server.process.send_signal(signal.SIGTERM)
+        events = session.until(TRANSCRIPTION + "completed")
+        kinds = [e["type"] for e in events]
+        assert "input_audio_buffer.committed" in kinds and TRANSCRIPTION + "failed" not in kinds
+        assert events[-1]["usage"]["seconds"] == SECONDS and events[-1]["transcript"] != ""
+        for socket in (session.socket, idle.socket):
+            with pytest.raises(ConnectionClosed) as closed:
+                while True:
+                    socket.recv(timeout=30)
+            assert closed.value.rcvd.code == 1001
+    assert server.stop() == 0, server.log()
 
 
 def test_turns(server):
@@ -183,6 +235,55 @@ def test_four_sessions_beside_files(server):
     for thread in threads:
         thread.join()
     assert texts == [expected] * 4 and files == [expected] * 4
+
+
+def test_workers_are_killed(start_server, tmp_path):
+    """Four sessions and twenty files say the same as undisturbed: no word is lost or said twice."""
+    server = start_server("--tp", "2", "--max-restarts", "1000", "--max-num-seqs", "4", "--served-model-name", "whisper-1",
+                          model=make_whisper(tmp_path / "whisper"))
+    # All at once: what a session's windows hear depends on when its sound comes.
+    sounds = [wav(58, 16000, 110.0 * (i + 1))[44:] for i in range(4)]
+    files = [wav(3 + 7 * i % 40, 16000, 90.0 + 17 * i) for i in range(20)]
+
+    def run(kills):
+        heard, running = {}, threading.Event()
+
+        def live(i):
+            with Session(server, "?language=de", headers={}) as session:
+                session.update(turn_detection=None, format={"type": "audio/pcm", "rate": 16000})
+                session.socket.recv(timeout=60), session.socket.recv(timeout=60)
+                session.append(sounds[i])
+                session.send("input_audio_buffer.commit")
+                events = [session.receive()]
+                running.set()
+                while not events[-1]["type"].startswith(TRANSCRIPTION) or events[-1]["type"].endswith("delta"):
+                    events.append(session.receive())
+                assert events[-1]["type"] == TRANSCRIPTION + "completed" and said(events) == events[-1]["transcript"]
+                heard["live", i] = events[-1]["transcript"]
+
+        def file(i):
+            heard["file", i] = transcribed(server, files[i])
+
+        threads = [threading.Thread(target=live, args=[i]) for i in range(4)] + [
+            threading.Thread(target=file, args=[i]) for i in range(20)]
+        for thread in threads:
+            thread.start()
+        for kill in range(kills):
+            running.wait(60)
+            workers = server.workers()
+            assert len(workers) == 2 and any(t.is_alive() for t in threads), "too fast to be disturbed"
+            os.kill(workers[kill % 2], signal.SIGKILL)
+            deadline = time.time() + 60
+            while server.log().count(": up, generation") < kill + 2 and time.time() < deadline:
+                time.sleep(0.02)
+        for thread in threads:
+            thread.join()
+        return heard
+
+    undisturbed = run(0)
+    assert len(undisturbed) == 24 and all(undisturbed["live", i] for i in range(4))
+    assert run(3) == undisturbed
+    assert under_way(server) == 0
 
 
 def test_clients_that_go(server):

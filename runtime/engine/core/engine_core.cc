@@ -96,6 +96,8 @@ void EngineCore::prepared(const std::string& request_id, PreparedRequest request
         std::make_unique<DocumentState>(request_id, std::move(*request.document), record->arrival),
         now);
   } else {
+    if (record->prefix_tokens > 0 && request.params.has_timestamps())
+      request.params.mutable_timestamps()->set_prefix_tokens(record->prefix_tokens);
     record->state = std::make_unique<RequestState>(request_id, std::move(request), tokenizer_,
                                                    record->arrival, record->priority);
     intake_.size(*record, now);

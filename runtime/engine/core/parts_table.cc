@@ -55,7 +55,9 @@ void PartsTable::add_part(RequestRecord& record, PartRequest request, double now
     submit.set_request_id(record.id + "#" + std::to_string(record.num_parts++));
   } while (records_.find(submit.request_id()) != nullptr ||
            intake_.is_being_prepared(submit.request_id()));
-  intake_.reserve(records_.add_part(record, request.number, submit, now), now);
+  RequestRecord& part = records_.add_part(record, request.number, submit, now);
+  part.prefix_tokens = request.prefix_tokens;
+  intake_.reserve(part, now);
   *submit.mutable_prompt() = std::move(request.prompt);
   *submit.mutable_options() = std::move(request.options);
   outbox_.to_preparer(std::move(submit));

@@ -48,6 +48,7 @@ struct RequestRecord {
   // PartsTable's.
   RequestRecord* parent = nullptr;  // whose part it is
   int part = 0;                     // its number there
+  int prefix_tokens = 0;            // PartRequest's
   std::map<int, RequestRecord*> parts;
   int num_parts = 0;  // so far
 

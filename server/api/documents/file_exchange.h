@@ -39,6 +39,7 @@ class FileExchange final : public Exchange {
   void on_gone(std::function<void()> callback) override {
     if (!background_) inner_->on_gone(std::move(callback));
   }
+  void on_ending(std::function<void()>) override {}
   void post(std::function<void()> f) override { inner_->post(std::move(f)); }
 
  private:

@@ -31,6 +31,7 @@ void get_realtime(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
     return exchange->respond(
         error_response(403, "pages of other origins may not open a WebSocket (--allowed-origins)"));
   RealtimeSettings settings = first_settings(request, app);
+  if (app.ending) return exchange->respond(error_response(503, "the server is shutting down"));
   auto slot = LiveSlot::take(app);
   if (slot == nullptr) {
     app.metrics.request_refused("live_sessions");

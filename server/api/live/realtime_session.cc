@@ -66,14 +66,16 @@ RealtimeSession::RealtimeSession(AppContext& app, std::shared_ptr<Exchange> exch
 }
 
 void RealtimeSession::make_live() {
-  const int rate = settings_.format.rate;
-  live_.emplace(settings_.live, rate, app_.speech_times, [voice = app_.voice, rate] {
-    return make_voice_meter(voice == nullptr ? nullptr : voice->weights(), rate);
-  });
+  live_.emplace(settings_.live, settings_.format.rate, app_.speech_times,
+                [voice = app_.voice](int rate) {
+                  return make_voice_meter(voice == nullptr ? nullptr : voice->weights(), rate);
+                });
 }
 
 void RealtimeSession::start(bool before) {
   exchange_->on_gone([self = shared_from_this()] { self->gone(); });
+  exchange_->on_ending([self = shared_from_this()] { self->end(); });
+  before_ = before;
   if (before)
     send("transcription_session.created",
          {{"session", transcription_session_json(settings_, "sess_" + id_)}});
@@ -99,7 +101,7 @@ void RealtimeSession::send_error(const proto::Error& error, const std::string& e
 
 // A message of the client's. What is wrong with it is told, and the session goes on.
 void RealtimeSession::receive(const std::string& text) {
-  if (ended_) return;
+  if (ended_ || ending_) return;
   std::string event_id;
   try {
     json event = read_event(text);
@@ -188,7 +190,9 @@ void RealtimeSession::pump() {
     if (!window) break;
     submit(std::move(*window));
   }
-  if (!ended_) exchange_->hold(live_->seconds_waiting() > kMostSeconds);
+  if (ended_) return;
+  if (ending_ && live_->idle()) return exchange_->end_socket(1001, "the server ends");
+  exchange_->hold(!ending_ && live_->seconds_waiting() > kMostSeconds);
 }
 
 std::string RealtimeSession::item_id(int64_t item) const {
@@ -210,10 +214,7 @@ void RealtimeSession::tell(const LiveEvent& event) {
     case Kind::kStopped:
       return send("input_audio_buffer.speech_stopped",
                   {{"audio_end_ms", event.ms}, {"item_id", item}});
-    case Kind::kCommitted:
-      return send("input_audio_buffer.committed",
-                  {{"previous_item_id", event.item == 0 ? Json() : Json(item_id(event.item - 1))},
-                   {"item_id", item}});
+    case Kind::kCommitted: return tell_committed(event.item);
     case Kind::kText:
       return transcription("conversation.item.input_audio_transcription.delta",
                            {{"delta", event.text}, {"partial", event.partial}});
@@ -234,6 +235,25 @@ void RealtimeSession::tell(const LiveEvent& event) {
   }
 }
 
+// The item is in the conversation from now on. (Its transcript has events of its own.)
+void RealtimeSession::tell_committed(int64_t number) {
+  const Json previous = number == 0 ? Json() : Json(item_id(number - 1));
+  send("input_audio_buffer.committed",
+       {{"previous_item_id", previous}, {"item_id", item_id(number)}});
+  Json content = Json::array({{{"type", "input_audio"}, {"transcript", nullptr}}});
+  const Json fields = {{"previous_item_id", previous},
+                       {"item",
+                        {{"id", item_id(number)},
+                         {"object", "realtime.item"},
+                         {"type", "message"},
+                         {"status", "completed"},
+                         {"role", "user"},
+                         {"content", std::move(content)}}}};
+  if (before_) return send("conversation.item.created", fields);
+  send("conversation.item.added", fields);
+  send("conversation.item.done", fields);
+}
+
 void RealtimeSession::submit(LiveWindow window) {
   if (under_way_) app_.engine.cancel(under_way_->id);  // of sound that was cleared
   const int number = window.number;
@@ -250,7 +270,7 @@ void RealtimeSession::submit(LiveWindow window) {
   const LiveModel model{.times = app_.speech_times,
                         .tasks = !app_.speech_languages.empty(),
                         .prompts = app_.speech_times};
-  request.prompt = live_prompt(window, settings_.format.rate, model, "audio");
+  request.prompt = live_prompt(window, live_->rate(), model, "audio");
   if (!settings_.lora.empty()) request.options.set_lora(settings_.lora);
   request.timeout = app_.config.request_timeout;
   static std::atomic<uint64_t> serial{0};
@@ -283,6 +303,13 @@ void RealtimeSession::report() {
   app_.metrics.request_ended({.reason = answer.error() ? answer.error()->type() : "stop",
                               .total = seconds_since(under_way_->begun),
                               .output_tokens = answer.tokens()});
+}
+
+// The server is about to end. What has come is an item, whose text is told to its end.
+void RealtimeSession::end() {
+  if (ended_ || std::exchange(ending_, true)) return;
+  live_->finish();
+  pump();
 }
 
 // The socket has ended; an answer under way is of no use.

@@ -49,9 +49,11 @@ class RealtimeSession final : public std::enable_shared_from_this<RealtimeSessio
   void make_live();
   void pump();
   void tell(const LiveEvent& event);
+  void tell_committed(int64_t item);
   void submit(LiveWindow window);
   void take(int number, const proto::RequestChunk& chunk);
   void report();
+  void end();
   void gone();
   void send(const char* type, Json fields);
   void send_error(const proto::Error& error, const std::string& event_id);
@@ -71,7 +73,10 @@ class RealtimeSession final : public std::enable_shared_from_this<RealtimeSessio
   RealtimeSettings settings_;
   std::optional<LiveTranscriber> live_;
   std::optional<UnderWay> under_way_;
-  bool has_sound_ = false, ended_ = false;
+  bool before_ = false;  // in the shape that OpenAI had before
+  bool has_sound_ = false;
+  bool ending_ = false;  // no more sound is taken; the socket ends with the last text
+  bool ended_ = false;
   uint64_t events_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "runtime/media/sound/live/live_rate.h"
 #include "server/api/generation/generation_request.h"
 #include "server/http/url.h"
 #include "text/language_names.h"
@@ -38,9 +39,10 @@ void refuse(const json& object, const char* name, const std::string& where, cons
 LiveFormat pcm(const json& value, const std::string& field) {
   LiveFormat out;
   use(value, "rate", field, [&](const json& rate, const std::string& name) {
-    out.rate = static_cast<int>(read_int(rate, name, 8000, 48000));
-    if (out.rate % 125 != 0)
-      throw invalid_request(name, "must be a multiple of 125, such as 16000 and 24000");
+    out.rate = static_cast<int>(read_int(rate, name, LiveRate::kLeast, LiveRate::kMost));
+    if (!LiveRate::takes(out.rate))
+      throw invalid_request(name, "must be a multiple of " + std::to_string(LiveRate::kMultiple) +
+                                      ", such as 16000, 24000 and 44100");
   });
   return out;
 }

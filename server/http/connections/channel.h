@@ -60,6 +60,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
   // No further request is read from it.
   void drain() { draining_ = true; }
   bool draining() const { return draining_; }
+  // What goes on over it is to come to its end: a WebSocket's handler is told.
+  void ask_to_end() { ending_ = true; }
+  bool ending() const { return ending_; }
   // Ends the pending read.
   void cancel();
   // Nothing is sent any more; the client does not read.
@@ -76,7 +79,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::string remote_;
   boost::asio::steady_timer wake_;
   Deadline deadline_;
-  bool watching_ = false, draining_ = false, gone_ = false;
+  bool watching_ = false, draining_ = false, ending_ = false, gone_ = false;
 };
 
 }  // namespace tandem::server

@@ -53,6 +53,13 @@ void Connection::drain() {
   });
 }
 
+void Connection::end_socket() {
+  asio::post(channel_->executor(), [self = shared_from_this()] {
+    self->channel_->ask_to_end();
+    self->channel_->wake();
+  });
+}
+
 void Connection::make_room(Activity activity) {
   asio::post(channel_->executor(), [self = shared_from_this(), activity] {
     if (self->activity_ == activity) self->channel_->end_now();

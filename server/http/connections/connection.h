@@ -53,6 +53,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   // Any thread. Ends at once if no request is under way, else with its answer.
   void drain();
+  // Any thread. A WebSocket's handler is told to end it (Exchange::on_ending).
+  void end_socket();
   // Any thread. Ends now, if it still does that work.
   void make_room(Activity activity);
   // Any thread. Ends now; the answer's producer is told that the client has gone.

@@ -78,6 +78,9 @@ class ConnectionExchange final : public Exchange {
     channel_->wake();
   }
   void on_gone(std::function<void()> callback) override { gone_callback_ = std::move(callback); }
+  void on_ending(std::function<void()> callback) override {
+    ending_callback_ = std::move(callback);
+  }
   void post(std::function<void()> f) override { boost::asio::post(executor_, std::move(f)); }
 
   // The bytes written since the last call; chunked: as a chunk.
@@ -91,8 +94,13 @@ class ConnectionExchange final : public Exchange {
   void detach(bool complete) {
     channel_ = nullptr;
     const auto callback = std::exchange(gone_callback_, nullptr);
+    ending_callback_ = nullptr;
     const OnMessage last = std::exchange(on_message_, nullptr);
     if ((!complete || was_socket_) && callback) callback();
+  }
+  // The server is about to end.
+  void tell_ending() {
+    if (const auto callback = std::exchange(ending_callback_, nullptr)) callback();
   }
   bool socket() const { return on_message_ != nullptr; }
   // Of a socket: what to do with its messages, those written since the last call, and its end.
@@ -115,7 +123,7 @@ class ConnectionExchange final : public Exchange {
   Stream::executor_type executor_;
   Channel* channel_;
   size_t max_unsent_;
-  std::function<void()> gone_callback_;
+  std::function<void()> gone_callback_, ending_callback_;
   OnMessage on_message_;  // of a socket
   std::vector<std::string> messages_;
   bool was_socket_ = false, held_ = false;

@@ -20,6 +20,7 @@ boost::asio::awaitable<bool> run_socket_session(Channel& channel, ConnectionExch
       WebSocket<Stream>::Hooks{exchange.on_message(), [&channel] { channel.wake(); }});
   socket->accept(exchange.request(), exchange.head->headers);
   while (!socket->ended()) {
+    if (channel.ending()) exchange.tell_ending();
     for (std::string& text : exchange.take_messages()) socket->send(std::move(text));
     socket->hold(exchange.held());
     if (exchange.ended)

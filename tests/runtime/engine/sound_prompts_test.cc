@@ -105,6 +105,33 @@ TEST_F(SoundPrompts, WithADecoderPromptItIsOneWindow) {
   engine_.check_integrity();
 }
 
+// The rules of times go on behind a prefix; a client's own prompt of the same tokens says nothing
+// of times, as in HuggingFace. Of all times only 0 is left, which cannot come twice.
+TEST_F(SoundPrompts, APrefixHasBegunTheTextAndAPromptHasNot) {
+  constexpr int kWord = 7, kZero = 68, kVocabulary = 119;
+  proto::GenerationOptions options;
+  options.set_max_new_tokens(4);
+  for (int time = kZero + 1; time < kVocabulary; ++time)
+    options.mutable_suppress_tokens()->add_ids(time);
+  auto params = speech_params(0);
+  params.set_language("en");
+  params.set_return_timestamps(true);
+  params.mutable_prefix_ids()->add_ids(kWord);
+  const std::string sound = RandomSpeech::sound(0.8, 1);
+  engine_.add_request("prefix", sound_prompt(sound, params), options);
+  const auto with_prefix = run().at("prefix").outputs(0).token_ids();
+  ASSERT_GT(with_prefix.size(), 2);
+  EXPECT_EQ(with_prefix[0], kZero);
+  EXPECT_EQ(with_prefix[1], kWord);
+  EXPECT_LT(with_prefix[2], kZero) << "a text or the end";
+  options.set_return_timestamps(true);
+  auto prompt = sound_prompt(sound);
+  for (const int id : {61, 63, 64, kZero, kWord})
+    prompt.mutable_decoder()->mutable_token_ids()->add_ids(id);
+  engine_.add_request("prompt", prompt, options);
+  EXPECT_EQ(run().at("prompt").outputs(0).token_ids(0), kZero) << "a time comes first";
+}
+
 TEST_F(SoundPrompts, WhatIsNoSoundIsSaid) {
   const auto refused = [&](const std::string& field, const proto::Prompt& prompt,
                            const proto::GenerationOptions& options = {}) {

@@ -19,8 +19,9 @@ using Ids = std::vector<int32_t>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int kEnd = 10, kNone = 15, kFirst = 16, kSize = 30;
 
-proto::TimestampRules rules(int max_initial = -1) {
+proto::TimestampRules rules(int max_initial = -1, int prefix_tokens = 0) {
   proto::TimestampRules out;
+  out.set_prefix_tokens(prefix_tokens);
   out.set_first(kFirst);
   out.set_no_timestamps(kNone);
   out.set_end(kEnd);
@@ -29,10 +30,10 @@ proto::TimestampRules rules(int max_initial = -1) {
 }
 
 // Which ids are left of a row without preferences that keeps texts where they are allowed.
-Ids left(const Ids& output, int max_initial = -1, const Ids& prompt = {}) {
+Ids left(const Ids& output, int max_initial = -1, const Ids& prompt = {}, int prefix_tokens = 0) {
   Row row(kSize, 0.0F);
   std::fill(row.begin(), row.begin() + kFirst, 9.0F);
-  mask_by_timestamps(rules(max_initial), prompt, output, row);
+  mask_by_timestamps(rules(max_initial, prefix_tokens), prompt, output, row);
   Ids out;
   for (int i = 0; i < kSize; ++i)
     if (row[static_cast<size_t>(i)] != -kInf) out.push_back(i);
@@ -46,15 +47,21 @@ Ids range(int begin, int end, int without = -1) {
   return out;
 }
 
-// faster-whisper's prefix; all other prompts say nothing of times, as HuggingFace's.
-TEST(TimestampRules, APromptMayHaveBegunTheText) {
+// faster-whisper's prefix.
+TEST(TimestampRules, TheEndOfThePromptMayBeginTheAnswer) {
   constexpr int kSpecial = kEnd + 1;
-  EXPECT_EQ(left({}, -1, {kSpecial, kFirst, 1, 2}), left({kFirst, 1, 2}));
-  EXPECT_EQ(left({3, kFirst + 4}, -1, {kSpecial, kFirst, 1, 2}),
+  EXPECT_EQ(left({}, -1, {kSpecial, kFirst, 1, 2}, 3), left({kFirst, 1, 2}));
+  EXPECT_EQ(left({3, kFirst + 4}, -1, {kSpecial, kFirst, 1, 2}, 3),
             left({kFirst, 1, 2, 3, kFirst + 4}));
+  EXPECT_EQ(left({}, -1, {kSpecial, kFirst + 5, 1, kFirst + 2}, 1), left({kFirst + 2}));
+}
+
+// A client's own prompt, even one that looks like a beginning: HuggingFace's rules begin behind it.
+TEST(TimestampRules, OtherPromptsSayNothing) {
+  constexpr int kSpecial = kEnd + 1;
   for (const Ids& prompt :
        {Ids{kSpecial}, Ids{kFirst, 1}, Ids{kSpecial, 1, 2}, Ids{kSpecial, kFirst},
-        Ids{kSpecial, kFirst + 1, 1}, Ids{kFirst, 1, kSpecial}})
+        Ids{kSpecial, kFirst, 1, 2}, Ids{kSpecial, kFirst + 1, 1}, Ids{kFirst, 1, kSpecial}})
     EXPECT_EQ(left({}, 3, prompt), left({}, 3));
 }
 

@@ -46,6 +46,17 @@ TEST(Routes, HealthFollowsTheEngine) {
   EXPECT_EQ(s.ask("GET", "/live")->status(), 200) << "whatever the engine does";
 }
 
+// While live sessions finish, the engine is not told to drain yet.
+TEST(Routes, AServerThatEndsTakesNothingNew) {
+  FakeServer s;
+  s.engine.state.ready = true;
+  s.context.ending = true;
+  EXPECT_EQ(s.ask("GET", "/health")->status(), 503);
+  EXPECT_EQ(s.ask("POST", "/v1/completions", R"({"prompt": "a"})")->status(), 503);
+  EXPECT_TRUE(s.engine.requests.empty());
+  EXPECT_EQ(s.ask("GET", "/status")->json()["draining"], true);
+}
+
 TEST(Routes, KeysGuardAllButHealth) {
   FakeServer s;
   s.config.api_keys = {"first", "second"};

@@ -105,6 +105,26 @@ TEST_F(WebSockets, TheServerEndsThem) {
   EXPECT_TRUE(eventually([&] { return server->num_connections() == 0; }));
 }
 
+// Those with something to finish end themselves, once they are told; the others go on until
+// drain().
+TEST_F(WebSockets, TheServerIsAboutToEnd) {
+  auto busy = open(), other = open();
+  busy->send(frame(kText, "finish"));
+  EXPECT_EQ(busy->read("said finish"), from_server(kText, "said finish"));
+  server->end_sockets();
+  EXPECT_EQ(busy->read("last word"), from_server(kText, "finished") +
+                                         from_server(kClose, close_frame(1001) + "the last word"));
+  busy->send(frame(kClose, close_frame(1001)));
+  EXPECT_TRUE(eventually([&] { return hooks.gone == 1; }));
+  other->send(frame(kText, "finish"));
+  EXPECT_NE(other->read("the last word").find("finished"), std::string::npos) << "it was told late";
+  other->send(frame(kClose, close_frame(1001)));
+  EXPECT_TRUE(eventually([&] { return hooks.gone == 2; }));
+  auto third = open();
+  third->send(frame(kText, "a"));
+  EXPECT_EQ(third->read("said a"), from_server(kText, "said a")) << "others still come";
+}
+
 TEST_F(WebSockets, WhatBreaksTheRules) {
   const std::pair<std::string, int> cases[] = {
       {frame(kText, "unmasked", true, false), 1002},

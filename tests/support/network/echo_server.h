@@ -54,7 +54,8 @@ class Echo final : public server::ConnectionHooks {
             part.name + "=" + (part.file ? std::to_string(part.file->size()) : part.content) + " ";
     exchange->respond({.body = r.method + " " + r.path + " " + more, .content_type = "text/plain"});
   }
-  // Says each message again; "end" ends it, "much" is followed by much, "hold" by nothing.
+  // Says each message again; "end" ends it, "much" is followed by much, "hold" by nothing. When the
+  // server is about to end, one that was told "finish" says so and ends.
   void answer_socket(const std::shared_ptr<server::Exchange>& exchange) {
     if (auto fault = server::socket_fault(exchange->request()))
       return exchange->respond(std::move(*fault));
@@ -63,6 +64,11 @@ class Echo final : public server::ConnectionHooks {
       ++messages;
       if (text == "end") return exchange->end_socket(4000, "as asked");
       if (text == "hold") exchange->hold(true);
+      if (text == "finish")
+        exchange->on_ending([exchange] {
+          exchange->write("finished");
+          exchange->end_socket(1001, "the last word");
+        });
       exchange->write("said " + text);
       if (text == "much")
         for (int i = 0; i < 100; ++i) exchange->write(std::string(1 << 20, 'm'));

@@ -88,6 +88,7 @@ class FakeExchange final : public server::Exchange {
     ended = true;
   }
   void on_gone(std::function<void()> callback) override { gone = std::move(callback); }
+  void on_ending(std::function<void()> callback) override { ending = std::move(callback); }
   void post(std::function<void()> f) override { posted.push_back(std::move(f)); }
 
   void run_posted() {
@@ -130,7 +131,7 @@ class FakeExchange final : public server::Exchange {
   bool held = false;
   uint16_t close_code = 0;
   bool ended = false;
-  std::function<void()> gone;
+  std::function<void()> gone, ending;
   std::deque<std::function<void()>> posted;
 
  private:
@@ -223,7 +224,7 @@ struct FakeServer {
   // As a connection does at its end: the callback refers to who refers to the exchange.
   ~FakeServer() {
     for (const auto& exchange : exchanges) {
-      exchange->gone = nullptr;
+      exchange->gone = exchange->ending = nullptr;
       exchange->say = nullptr;
       exchange->posted.clear();
     }

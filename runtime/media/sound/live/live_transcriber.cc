@@ -31,8 +31,7 @@ std::string end_of(const std::string& text, size_t most) {
 
 LiveTranscriber::LiveTranscriber(LiveSettings settings, int rate, bool prompts,
                                  MeterFactory make_meter)
-    : rate_(rate), prompts_(prompts), make_meter_(std::move(make_meter)) {
-  TANDEM_CHECK(rate > 0 && rate % 125 == 0);
+    : input_(rate), rate_(input_.rate()), prompts_(prompts), make_meter_(std::move(make_meter)) {
   set(std::move(settings));
 }
 
@@ -41,7 +40,7 @@ void LiveTranscriber::set(LiveSettings settings) {
   settings_ = std::move(settings);
   if (same || (!settings_.turns && meter_ == nullptr)) return;
   flush();
-  meter_ = settings_.turns ? make_meter_() : nullptr;
+  meter_ = settings_.turns ? make_meter_(rate_) : nullptr;
   finder_.reset();
   if (!settings_.turns) return before_.clear();
   finder_.emplace(*settings_.turns);
@@ -54,6 +53,12 @@ LiveTranscriber::Item* LiveTranscriber::open_item() {
 }
 
 void LiveTranscriber::add(std::span<const int16_t> samples) {
+  if (input_.changes()) return take_sound(input_.add(samples));
+  take_sound(samples);
+}
+
+// Of rate().
+void LiveTranscriber::take_sound(std::span<const int16_t> samples) {
   if (samples.empty()) return;
   if (meter_ == nullptr) {
     if (open_item() == nullptr) open(heard_);
@@ -134,10 +139,11 @@ void LiveTranscriber::flush() {
   else
     heard_ += std::ssize(rest);
   // The meter goes on with windows of its own.
-  if (meter_ != nullptr) meter_ = make_meter_();
+  if (meter_ != nullptr) meter_ = make_meter_(rate_);
 }
 
 bool LiveTranscriber::commit() {
+  if (input_.changes()) take_sound(input_.finish());
   Item* item = open_item();
   const int64_t there = item == nullptr ? 0 : item->end() - item->first + std::ssize(unheard_);
   if (there < samples_of(kLeastMs)) return false;
@@ -147,10 +153,11 @@ bool LiveTranscriber::commit() {
 }
 
 void LiveTranscriber::clear() {
+  if (input_.changes()) heard_ += std::ssize(input_.finish());
   heard_ += std::ssize(unheard_);
   unheard_.clear();
   before_.clear();
-  if (meter_ != nullptr) meter_ = make_meter_();
+  if (meter_ != nullptr) meter_ = make_meter_(rate_);
   if (finder_) finder_.emplace(*settings_.turns);
   if (open_item() == nullptr) return;
   if (items_.size() == 1) {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/media/sound/live/live_rate.h"
 #include "runtime/media/sound/live/turn_finder.h"
 #include "runtime/media/sound/live/voice_meter.h"
 #include "runtime/media/sound/live/word_agreement.h"
@@ -73,15 +74,16 @@ class LiveTranscriber {
   static constexpr int kItemMs = 30 * 60 * 1'000;  // an item that is longer ends
   static constexpr size_t kPromptBytes = 200;      // of what was said before
 
-  // Makes what finds speech, each time that turns are asked for.
-  using MeterFactory = std::function<std::unique_ptr<VoiceMeter>()>;
-  // rate: of the samples, a multiple of 125. prompts: whether the model takes texts that were said
-  // before.
+  // Makes what finds speech in sound of that rate, each time that turns are asked for.
+  using MeterFactory = std::function<std::unique_ptr<VoiceMeter>(int rate)>;
+  // rate: of the samples that come. prompts: whether the model takes texts that were said before.
   LiveTranscriber(LiveSettings settings, int rate, bool prompts, MeterFactory make_meter);
 
   // For what comes from now on. A turn that goes on stays open.
   void set(LiveSettings settings);
   const LiveSettings& settings() const { return settings_; }
+  // Of the windows' samples.
+  int rate() const { return rate_; }
 
   void add(std::span<const int16_t> samples);
   // Ends the item that goes on; false: there is less than kLeastMs of it.
@@ -126,6 +128,7 @@ class LiveTranscriber {
 
   int64_t samples_of(int64_t ms) const { return ms * rate_ / 1000; }
   int64_t ms_of(int64_t samples) const { return samples * 1000 / rate_; }
+  void take_sound(std::span<const int16_t> samples);
   Item* open_item();
   void hear(std::span<const int16_t> window, float probability);
   void open(int64_t begin);
@@ -143,7 +146,8 @@ class LiveTranscriber {
   void complete_what_is_done();
 
   LiveSettings settings_;
-  const int rate_;
+  LiveRate input_;
+  const int rate_;  // of everything behind it
   const bool prompts_;
   const MeterFactory make_meter_;
   std::unique_ptr<VoiceMeter> meter_;  // while there are turns

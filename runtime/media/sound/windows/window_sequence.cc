@@ -192,7 +192,7 @@ void WindowSequence::begin_window() {
 PartRequest WindowSequence::attempt() {
   Ids ids = ids_;
   ids.insert(ids.end(), prefix_.begin(), prefix_.end());
-  PartRequest out{0, prompt_of(ids), task_->options};
+  PartRequest out{0, prompt_of(ids), task_->options, static_cast<int>(prefix_.size())};
   const TranscriptionParams& params = task_->params;
   const double temperature = params.temperatures[attempt_];
   Options& options = out.options;

@@ -75,6 +75,8 @@ using Types = std::vector<std::string>;
 const std::string kDelta = "conversation.item.input_audio_transcription.delta";
 const std::string kCompleted = "conversation.item.input_audio_transcription.completed";
 const std::string kFailed = "conversation.item.input_audio_transcription.failed";
+const Types kCommitted = {"input_audio_buffer.committed", "conversation.item.added",
+                          "conversation.item.done"};
 
 TEST(Realtime, OpensForWhoMay) {
   LiveServer s;
@@ -168,14 +170,21 @@ TEST(Realtime, TranscribesWhatIsCommitted) {
   EXPECT_EQ(events[0]["partial"], " fellow.");
   EXPECT_EQ(types(s.append(0.2)), Types{});
   events = s.tell({{"type", "input_audio_buffer.commit"}});
-  ASSERT_EQ(types(events), Types{"input_audio_buffer.committed"});
+  ASSERT_EQ(types(events), kCommitted);
   EXPECT_EQ(events[0]["previous_item_id"], nullptr);
+  EXPECT_EQ(events[1]["item"]["id"], events[0]["item_id"]);
+  EXPECT_EQ(events[1]["item"]["role"], "user");
+  EXPECT_EQ(events[1]["item"], events[2]["item"]);
+  const json first = events[0]["item_id"];
   events = s.hear(" And so my fellow Americans.");
   ASSERT_EQ(types(events), (Types{kDelta, kCompleted}));
   EXPECT_EQ(events[1]["transcript"], "And so, my fellow Americans.");
   EXPECT_EQ(events[1]["usage"], json({{"type", "duration"}, {"seconds", 1.8}}));
   s.append(1);
   EXPECT_EQ(s.sound().params().prompt(), " And so my fellow Americans.");
+  events = s.tell({{"type", "input_audio_buffer.commit"}});
+  ASSERT_EQ(types(events), kCommitted);
+  for (const json& event : events) EXPECT_EQ(event["previous_item_id"], first);
   EXPECT_EQ(s.context.prompts_under_way, 1);
   s.exchanges.back()->gone();
   s.exchanges.back()->run_posted();
@@ -197,8 +206,8 @@ TEST(Realtime, FindsTurns) {
   EXPECT_NEAR(events[0]["audio_start_ms"].get<double>(), 900, 64);
   EXPECT_EQ(s.engine.requests.size(), 1u);
   events = s.append(0.6, 3);
-  ASSERT_EQ(types(events),
-            (Types{"input_audio_buffer.speech_stopped", "input_audio_buffer.committed"}));
+  ASSERT_EQ(types(events), (Types{"input_audio_buffer.speech_stopped", kCommitted[0], kCommitted[1],
+                                  kCommitted[2]}));
   EXPECT_NEAR(events[0]["audio_end_ms"].get<double>(), 2200, 64);
   s.hear(" Guten", 1);
   events = s.hear(" Guten Tag.", 1.3);
@@ -233,7 +242,7 @@ TEST(Realtime, RefusesWhatItCannotRead) {
   };
   const std::string in = "session.audio.input.";
   EXPECT_EQ(param_of_input(R"({"format": {"type": "audio/mp3"}})"), in + "format");
-  EXPECT_EQ(param_of_input(R"({"format": {"type": "audio/pcm", "rate": 44100}})"),
+  EXPECT_EQ(param_of_input(R"({"format": {"type": "audio/pcm", "rate": 44101}})"),
             in + "format.rate");
   EXPECT_EQ(param_of_input(R"({"format": {"rate": 1e9}})"), in + "format.rate");
   EXPECT_EQ(param_of_input(R"({"turn_detection": {"type": "semantic_vad"}})"),
@@ -272,6 +281,8 @@ TEST(Realtime, Formats) {
     EXPECT_EQ(s.sound().params().prompt(), "Names.");
     const auto events = s.update({{"format", {{"type", "audio/pcm"}, {"rate", 16000}}}});
     EXPECT_EQ(types(events), Types{"error"}) << "sound has come";
+    EXPECT_EQ(types(s.tell({{"type", "input_audio_buffer.commit"}})),
+              (Types{"input_audio_buffer.committed", "conversation.item.created"}));
   }
 }
 
@@ -303,10 +314,67 @@ TEST(Realtime, ErrorsOfTheEngine) {
   s.exchanges.back()->run_posted();
   EXPECT_EQ(types(s.news()), Types{kFailed});
   EXPECT_EQ(types(s.append(1)), Types{});
-  EXPECT_EQ(types(s.tell({{"type", "input_audio_buffer.commit"}})),
-            Types{"input_audio_buffer.committed"});
+  EXPECT_EQ(types(s.tell({{"type", "input_audio_buffer.commit"}})), kCommitted);
   s.append(1);
   EXPECT_EQ(s.engine.requests.size(), 3u) << "the next item has its chance";
+}
+
+// A second of each is a second, to the sample, for the model at 16 kHz.
+TEST(Realtime, RatesOfRecordings) {
+  for (const int rate : {11025, 22050, 44100}) {
+    LiveServer s;
+    s.open();
+    const auto updated = s.update(
+        {{"turn_detection", nullptr}, {"format", {{"type", "audio/pcm"}, {"rate", rate}}}});
+    EXPECT_EQ(updated.back()["session"]["audio"]["input"]["format"]["rate"], rate);
+    s.tell({{"type", "input_audio_buffer.append"},
+            {"audio", encode_base64(std::string(static_cast<size_t>(rate) * 2, '\x01'))}});
+    ASSERT_EQ(s.engine.requests.size(), 1u);
+    s.hear(" a");
+    s.tell({{"type", "input_audio_buffer.commit"}});
+    ASSERT_EQ(s.engine.requests.size(), 2u) << "the last samples";
+    EXPECT_EQ(s.sound().file().size(), 44u + 32000u);
+    EXPECT_EQ(s.hear(" a").back()["usage"]["seconds"], 1);
+  }
+}
+
+// What has been heard is settled and told before the socket ends; what comes later is not heard.
+TEST(Realtime, TheServerEnds) {
+  LiveServer s;
+  const auto idle = s.open(), busy = s.open();
+  s.update({{"turn_detection", nullptr}});
+  s.append(1);
+  s.hear(" And so");
+  s.context.ending = true;
+  EXPECT_EQ(s.open()->status(), 503);
+  s.exchanges.pop_back();
+  idle->ending();
+  EXPECT_EQ(idle->close_code, 1001) << "nothing is open";
+  s.append(0.4);
+  s.news();
+  busy->ending();
+  EXPECT_EQ(types(s.news()), kCommitted);
+  EXPECT_EQ(busy->close_code, 0);
+  EXPECT_EQ(types(s.append(1)), Types{});
+  const auto events = s.hear(" And so my");
+  ASSERT_EQ(types(events), (Types{kDelta, kCompleted}));
+  EXPECT_EQ(events[1]["transcript"], "And so my");
+  EXPECT_EQ(events[1]["usage"]["seconds"], 1.4);
+  EXPECT_EQ(busy->close_code, 1001);
+}
+
+// Also if the engine takes nothing any more.
+TEST(Realtime, TheServerEndsWithoutAnAnswer) {
+  LiveServer s;
+  const auto e = s.open();
+  s.update({{"turn_detection", nullptr}});
+  s.append(1);
+  s.news();
+  e->ending();
+  s.engine.fail(0, "unavailable_error");
+  e->run_posted();
+  EXPECT_EQ(types(s.news()).back(), kFailed);
+  EXPECT_EQ(e->close_code, 1001);
 }
 
 TEST(Realtime, ClearedSoundIsForgotten) {

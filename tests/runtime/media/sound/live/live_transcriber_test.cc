@@ -71,7 +71,7 @@ struct Simulation {
         options(o),
         random(seed),
         live(settings(), test::kSpokenRate, true,
-             [] { return std::make_unique<test::SpokenMeter>(); }) {}
+             [](int) { return std::make_unique<test::SpokenMeter>(); }) {}
 
   LiveSettings settings() const {
     LiveSettings out;
@@ -284,6 +284,25 @@ TEST(LiveTranscriber, TooLittleToCommit) {
   EXPECT_EQ(events[2].text, "Hello, there.");
   live.add(std::vector<int16_t>(600, 1));
   EXPECT_EQ(live.next()->prompt, "Names. Hello, there.");
+}
+
+TEST(LiveTranscriber, SoundOfARateWithoutWholeWindows) {
+  LiveSettings settings;
+  settings.turns.reset();
+  LiveTranscriber live(settings, 44100, true, nullptr);
+  EXPECT_EQ(live.rate(), 16000);
+  live.add(std::vector<int16_t>(4000, 100));
+  EXPECT_FALSE(live.commit());
+  live.clear();
+  live.add(std::vector<int16_t>(4410, 100));
+  EXPECT_TRUE(live.commit()) << "the last samples count";
+  const auto window = live.next();
+  ASSERT_TRUE(window);
+  EXPECT_EQ(window->samples.size(), 1600u);
+  EXPECT_EQ(window->samples[800], 100);
+  live.take(window->number, {});
+  EXPECT_EQ(live.events().back().ms, 100);
+  live.check_integrity();
 }
 
 TEST(LiveTranscriber, AnErrorEndsTheItem) {

@@ -132,13 +132,16 @@ TEST(WindowRuns, APrefixIsPartOfTheText) {
   Transcription t = begin(4000, words);
   PartRequest request = only(t);
   EXPECT_EQ(prompt_of(request), (Ids{501, 502, 602, kZero, 424, 310}));
+  EXPECT_EQ(request.prefix_tokens, 3);
   t.take(request.number, answer({332, kZero + 1000, kZero + 1000, kEndOfText}, -4));
   ASSERT_EQ(t.segments().size(), 1U);
   const auto& ids = t.segments()[0].token_ids();
   EXPECT_EQ(Ids(ids.begin(), ids.end()), (Ids{kZero, 424, 310, 332, kZero + 1000, kZero + 1000}));
   EXPECT_DOUBLE_EQ(t.segments()[0].avg_logprob(), -1);  // of what was generated
   EXPECT_EQ(t.first_prompt(), (Ids{501, 502, 602}));
-  EXPECT_EQ(heard(only(t)).first, 2000);
+  request = only(t);
+  EXPECT_EQ(heard(request).first, 2000);
+  EXPECT_EQ(request.prefix_tokens, 0) << "the first window's alone";
   // Without times it stands behind the token that says so.
   json plain = words;
   plain["return_timestamps"] = false;
