@@ -5,6 +5,9 @@
 // Requests of this process are the core's one client that acknowledges nothing; what it is sent
 // goes to their callbacks, here in the actor's thread.
 
+#include <algorithm>
+#include <functional>
+#include <string>
 #include <unordered_map>
 
 #include "actors/preparer_queue.h"
@@ -59,6 +62,8 @@ struct EngineState : EngineOutbox {
   ClientId next_client = kThisProcess + 1;
   LocalStreams local;
   bool local_closed = false;
+  std::unordered_map<std::string, std::function<void()>> on_turn;  // of unread requests
+  double heard_at = 0;                                             // the core's latest time
   std::vector<SchedulerHandle> schedulers;
   PreparerHandle preparers[kNumPreparers], sound_preparers[kNumSoundPreparers];
   PreparerQueue<ClientMessage> to_prepare{kNumPreparers};
@@ -84,6 +89,36 @@ struct EngineState : EngineOutbox {
   }
 
   // --- Requests of this process ---
+  // Those that nobody has read come in, and leave, before whatever else the core hears.
+  void take_unread() {
+    for (UnreadQueue::Event& event : shared->unread.take()) {
+      const double at = heard_at = std::max(heard_at, event.at);
+      if (!event.on_turn) {
+        on_turn.erase(event.id);
+        core->cancel(event.id, at);
+        continue;
+      }
+      on_turn[event.id] = std::move(event.on_turn);
+      try {
+        if (local_closed) throw engine_closed();
+        core->enter_unread(event.id, at);
+      } catch (const InputError&) {
+        to_reader(event.id);  // who submits it gets the same answer
+      }
+    }
+  }
+  void to_reader(const std::string& id) override {
+    const auto node = on_turn.extract(id);
+    if (!node.empty()) node.mapped()();
+  }
+  template <class What>
+  void hear(const What& what) {
+    take_unread();
+    what(*this);
+    heard_at = now();
+    set_crowded();
+  }
+  void set_crowded() { shared->unread.set_open(core->crowded() && !local_closed); }
   void submit_local(const LocalSubmit& request) {
     try {
       if (local_closed) throw engine_closed();
@@ -104,6 +139,13 @@ struct EngineState : EngineOutbox {
   void cancel_local(const std::string& id) { end_local(id, cancelled_error()); }
   void close_local() {
     local_closed = true;
+    set_crowded();
+    take_unread();
+    while (!on_turn.empty()) {
+      const std::string id = on_turn.begin()->first;
+      core->cancel(id, now());
+      on_turn.erase(id);
+    }
     while (local.size() > 0) end_local(local.any(), engine_closed());
   }
 
@@ -278,22 +320,32 @@ EngineActorHandle::behavior_type engine(EngineActorHandle::stateful_pointer<Engi
   self->delayed_send(self, kTickInterval, Tick{});
   return {
       [self](const ClientHandle& client, const ClientMessage& message) {
-        self->state.on_client(client, message);
+        self->state.hear([&](EngineState& s) { s.on_client(client, message); });
       },
       [self](const Wiring& wiring) { self->state.schedulers = wiring.schedulers; },
-      [self](const PrepareResult& r) { self->state.on_prepared(r); },
-      [self](const SchedulerEventMessage& event, const WorkerReportMessage& report) {
-        if (report->has_step())
-          self->state.core->replica_step(*event, report->step(), now());
-        else
-          self->state.core->replica_event(*event, now());
+      [self](const PrepareResult& r) {
+        self->state.hear([&](EngineState& s) { s.on_prepared(r); });
       },
-      [self](const LocalSubmit& request) { self->state.submit_local(request); },
-      [self](const LocalCancel& c) { self->state.cancel_local(c.request_id); },
+      [self](const SchedulerEventMessage& event, const WorkerReportMessage& report) {
+        self->state.hear([&](EngineState& s) {
+          if (report->has_step())
+            s.core->replica_step(*event, report->step(), now());
+          else
+            s.core->replica_event(*event, now());
+        });
+      },
+      [self](const LocalSubmit& request) {
+        self->state.hear([&](EngineState& s) { s.submit_local(request); });
+      },
+      [self](const LocalCancel& c) {
+        self->state.hear([&](EngineState& s) { s.cancel_local(c.request_id); });
+      },
       [self](const LocalClose&) { self->state.close_local(); },
       [self](const Drain&) { self->state.core->drain(); },
-      [self](const GiveUp& g) { self->state.core->give_up(g.reason, now()); },
-      [self](const Tick&) { self->state.tick(); },
+      [self](const GiveUp& g) {
+        self->state.hear([&](EngineState& s) { s.core->give_up(g.reason, now()); });
+      },
+      [self](const Tick&) { self->state.hear([](EngineState& s) { s.tick(); }); },
   };
 }
 

@@ -70,6 +70,14 @@ void InProcessEngine::cancel(const std::string& id) {
   caf::anon_send(impl_->engine, LocalCancel{id});
 }
 
+bool InProcessEngine::enter_unread(const std::string& id, std::function<void()> on_turn) {
+  return impl_->shared->unread.enter(id, std::move(on_turn), now());
+}
+
+void InProcessEngine::leave_unread(const std::string& id) {
+  impl_->shared->unread.leave(id, now());
+}
+
 std::optional<proto::Error> InProcessEngine::refuse_unread() { return impl_->refusals->repeat(); }
 
 EngineStatus InProcessEngine::status() {

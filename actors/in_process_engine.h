@@ -18,6 +18,8 @@ class InProcessEngine final : public EngineApi {
 
   void submit(Request request, OnChunk on_chunk) override;
   void cancel(const std::string& id) override;
+  bool enter_unread(const std::string& id, std::function<void()> on_turn) override;
+  void leave_unread(const std::string& id) override;
   std::optional<proto::Error> refuse_unread() override;
   EngineStatus status() override;
   // Fails what is under way; what is submitted afterwards fails at once. Idempotent. When it

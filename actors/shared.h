@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "actors/cluster.h"
+#include "actors/unread_queue.h"
 #include "base/mutex.h"
 #include "runtime/request/request_processor.h"
 
@@ -72,6 +73,7 @@ struct Shared {
   DType dtype = DType::kF32;
   StatusBoard board;
   InfoBoard info;
+  UnreadQueue unread;
 };
 
 }  // namespace tandem::actors

@@ -31,6 +31,13 @@ void EngineJournal::client_gone(ClientId client, double now) {
   inputs_.client_gone(client, now);
 }
 
+void EngineJournal::enter_unread(const std::string& request_id, double now) {
+  proto::EngineEvent event = event_at(now);
+  event.mutable_enter_unread()->set_request_id(request_id);
+  write_(std::move(event));
+  inputs_.enter_unread(request_id, now);
+}
+
 void EngineJournal::reserve(ClientId client, const proto::SubmitRequest& submit, double now) {
   proto::EngineEvent event = event_at(now, client);
   *event.mutable_reserve() = submit;
@@ -128,6 +135,7 @@ void EngineReplay::apply(const proto::EngineEvent& event) {
       return inputs_.client_connected(
           client, event.connected().direct() ? ClientKind::kDirect : ClientKind::kRemote);
     case Event::kGone: return inputs_.client_gone(client, now);
+    case Event::kEnterUnread: return enter_unread(event);
     case Event::kReserve: return reserve(event);
     case Event::kPrepared: return prepared(event);
     case Event::kFailed: return failed(event);
@@ -147,6 +155,13 @@ void EngineReplay::apply(const proto::EngineEvent& event) {
     case Event::EVENT_NOT_SET: break;
   }
   throw std::runtime_error("event: of a kind that this version does not know");
+}
+
+void EngineReplay::enter_unread(const proto::EngineEvent& event) {
+  try {
+    inputs_.enter_unread(event.enter_unread().request_id(), event.at());
+  } catch (const InputError&) {
+  }
 }
 
 void EngineReplay::reserve(const proto::EngineEvent& event) {

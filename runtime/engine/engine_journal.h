@@ -22,6 +22,7 @@ class EngineJournal final : public EngineInputs {
 
   void client_connected(ClientId client, ClientKind kind) override;
   void client_gone(ClientId client, double now) override;
+  void enter_unread(const std::string& request_id, double now) override;
   void reserve(ClientId client, const proto::SubmitRequest& submit, double now) override;
   void prepared(const std::string& request_id, PreparedRequest request, double now) override;
   void failed(const std::string& request_id, const InputError& error, double now) override;
@@ -57,6 +58,7 @@ class EngineReplay {
   size_t num_preparing() const { return preparing_.size(); }
 
  private:
+  void enter_unread(const proto::EngineEvent& event);
   void reserve(const proto::EngineEvent& event);
   void prepared(const proto::EngineEvent& event);
   void failed(const proto::EngineEvent& event);

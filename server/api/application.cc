@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 #include "server/api/huggingface/huggingface.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
+#include "server/api/unread_place.h"
 #include "server/http/errors.h"
 #include "server/telemetry/request_spans.h"
 #include "server/telemetry/unix_time.h"
@@ -30,6 +32,8 @@ class Decorated final : public Exchange {
       : inner_(std::move(inner)), config_(config) {}
   const HttpRequest& request() const override { return inner_->request(); }
   std::string take_body() override { return inner_->take_body(); }
+  std::chrono::steady_clock::time_point begun() const override { return begun_; }
+  std::string take_place() override { return place ? place->take() : std::string(); }
   void respond(HttpResponse response) override {
     as_deepl_error(request(), response);
     as_libretranslate_error(request(), response);
@@ -56,9 +60,12 @@ class Decorated final : public Exchange {
   }
   void post(std::function<void()> f) override { inner_->post(std::move(f)); }
 
+  std::shared_ptr<UnreadPlace> place;  // null: it is read at once
+
  private:
   std::shared_ptr<Exchange> inner_;
   const ServerConfig& config_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 // Whether the body is a file, or a form with one.
@@ -164,8 +171,23 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
       return exchange->respond(error_response(*full));
     }
   }
+  if (route->computes() && may_wait_unread(request, *route, context_.config)) {
+    const auto place = std::make_shared<UnreadPlace>(context_.engine, request.id);
+    exchange->place = place;
+    const bool waits = place->enter([this, exchange, place, route] {
+      exchange->post([this, exchange, place, route] {
+        if (!place->left()) serve(exchange, *route);
+      });
+    });
+    if (waits) return exchange->on_gone([place] { place->leave(); });
+  }
+  serve(exchange, *route);
+}
+
+void Application::serve(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+  const HttpRequest& request = exchange->request();
   try {
-    route->handler(context_, exchange);
+    route.handler(context_, exchange);
   } catch (const InputError& e) {
     exchange->respond(error_response(e));
   } catch (const std::exception& e) {

@@ -89,6 +89,7 @@ class Application final : public ConnectionHooks {
                 bool complete) override;
 
  private:
+  void serve(const std::shared_ptr<Exchange>& exchange, const Route& route);
   std::optional<HttpResponse> refusal(const HttpRequest& request, const Route*& route) const;
 
   AppContext& context_;

@@ -32,9 +32,12 @@ void EngineJob::start(std::vector<EngineApi::Request> requests) {
   // The client chooses the id, and may choose one twice.
   static std::atomic<uint64_t> serial{0};
   const std::string unique = id_ + "-" + std::to_string(serial++);
+  const std::string place = exchange_->take_place();
   submissions_.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].id = submissions_[i].id = unique + "-" + std::to_string(i);
+    const bool placed = i == 0 && !place.empty();
+    submissions_[i].id = placed ? place : unique + "-" + std::to_string(i);
+    requests[i].id = submissions_[i].id;
     if (i > 0) requests[i].batch = submissions_[0].id;
     app_.engine.submit(
         std::move(requests[i]), [self = shared_from_this(), i](proto::RequestChunk chunk) {

@@ -1,6 +1,7 @@
 // HTTP as handlers see it: no sockets, no library.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -67,6 +68,13 @@ class Exchange {
   virtual void end_socket(uint16_t code, std::string reason) = 0;
   virtual void write(std::string data) = 0;
   virtual void end() = 0;
+  // When the application was given it, which may be long before its body is parsed.
+  virtual std::chrono::steady_clock::time_point begun() const {
+    return std::chrono::steady_clock::now();
+  }
+  // The id of its place in the engine's line, from where it was before it was read; empty: it had
+  // none, or this has been called before.
+  virtual std::string take_place() { return {}; }
   // Called at most once, if the client goes away, or does not read, before the answer has ended;
   // and when a WebSocket has ended.
   virtual void on_gone(std::function<void()> callback) = 0;

@@ -52,6 +52,8 @@ class Admission {
   // Why a request with `timeout` seconds left (0: no limit) is refused; nothing: it may enter.
   // work_before: the part of the present work that is computed before it.
   std::optional<Refusal> refusal(double timeout, double work_before, double now);
+  // Whether that is nothing, however much there is.
+  bool takes_any(double timeout) const { return config_.max_queue_time <= 0 && timeout <= 0; }
   std::optional<Refusal> refusal(double timeout, double now) {
     return refusal(timeout, work_, now);
   }

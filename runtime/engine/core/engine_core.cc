@@ -1,5 +1,6 @@
 #include "runtime/engine/core/engine_core.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -8,6 +9,9 @@
 
 namespace tandem {
 namespace {
+
+// Reading a request takes a few milliseconds, in which no replica is to wait for it.
+constexpr int kLeastAhead = 8, kPartAhead = 4;
 
 constexpr SpanKind kOutputs{"outputs", "engine", {"groups"}};
 
@@ -25,8 +29,11 @@ InputError deadline_passed() {
 EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer,
                        EngineOutbox& outbox)
     : config_(config),
+      ahead_(static_cast<size_t>(config.num_replicas *
+                                 std::max(kLeastAhead, config.most_at_replica / kPartAhead))),
       profile_(profile_of_engine()),
       intake_(config.max_requests, config.max_sound_bytes, config.admission),
+      outbox_(outbox),
       replicas_(config.num_replicas, outbox, config.most_at_replica),
       streams_(config.retention, config.max_retained, tokenizer, outbox),
       ends_(records_, intake_, replicas_, streams_),
@@ -45,6 +52,7 @@ void EngineCore::settle(double now) {
     if (!replica) break;
     replicas_.start(intake_.take_held(*record, now), *replica);
   }
+  while (const auto id = intake_.call_unread(ahead_, now)) outbox_.to_reader(*id);
   for (RequestRecord* record : streams_.flush()) ends_.erase(*record);
 }
 
@@ -54,14 +62,37 @@ void EngineCore::client_connected(ClientId client, ClientKind kind) {
   streams_.connect(client, kind);
 }
 
-void EngineCore::client_gone(ClientId client, double now) { streams_.disconnect(client, now); }
+void EngineCore::client_gone(ClientId client, double now) {
+  for (const RequestRecord* record : streams_.disconnect(client, now)) records_.note_lost(*record);
+}
+
+void EngineCore::enter_unread(const std::string& id, double now) {
+  if (records_.find(id) != nullptr || intake_.is_unread(id))
+    throw invalid_request("request_id", "\"" + id + "\" is in use");
+  proto::SubmitRequest submit;  // as much as is known of it
+  submit.set_request_id(id);
+  intake_.check(submit);
+  intake_.check_room(submit, records_.size() - streams_.num_retained(), false, now);
+  intake_.enter_unread(id, records_.take_serial(), now);
+  settle(now);
+}
 
 void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, double now) {
+  try {
+    admit(client, submit, now);
+  } catch (const InputError&) {
+    intake_.drop_unread(submit.request_id(), now);
+    throw;
+  }
+}
+
+void EngineCore::admit(ClientId client, const proto::SubmitRequest& submit, double now) {
   const std::string& id = submit.request_id();
   if (records_.find(id) != nullptr) throw invalid_request("request_id", "\"" + id + "\" is in use");
   intake_.check(submit);
   const RequestRecord* first = submit.batch().empty() ? nullptr : records_.find(submit.batch());
-  intake_.check_room(submit, records_.size() - streams_.num_retained(), first != nullptr, now);
+  if (!intake_.is_unread(id))
+    intake_.check_room(submit, records_.size() - streams_.num_retained(), first != nullptr, now);
   RequestRecord& record = records_.add(submit, now);
   streams_.attach(record, client);
   intake_.reserve(record, now, submit.prompt().encoder().sound().file().size(), first);
@@ -125,6 +156,10 @@ void EngineCore::resume(ClientId client, const proto::ResumeRequest& resume, dou
 }
 
 void EngineCore::cancel(const std::string& request_id, double now) {
+  if (intake_.is_unread(request_id)) {
+    intake_.drop_unread(request_id, now);
+    return settle(now);
+  }
   RequestRecord* record = find_of_client(request_id);
   if (record == nullptr || record->stage == RequestStage::kDone) return;
   ends_.cancel(*record, now);
@@ -228,6 +263,9 @@ void EngineCore::give_up(const std::string& reason, double now) {
   for (auto& [id, record] : records_.all())
     if (record.stage == RequestStage::kMoving || record.stage == RequestStage::kHeld)
       ends_.fail(record, InputError(ErrorKind::kUnavailable, reason), now);
+  // Those who read them learn it when they come.
+  while (const auto id = intake_.call_unread(intake_.num_unfinished() + 1, now))
+    outbox_.to_reader(*id);
   settle(now);
 }
 

@@ -49,6 +49,7 @@ class EngineCore final : public EngineInputs {
 
   void client_connected(ClientId client, ClientKind kind = ClientKind::kRemote) override;
   void client_gone(ClientId client, double now) override;
+  void enter_unread(const std::string& request_id, double now) override;
   void reserve(ClientId client, const proto::SubmitRequest& submit, double now) override;
   void prepared(const std::string& request_id, PreparedRequest request, double now) override;
   void failed(const std::string& request_id, const InputError& error, double now) override;
@@ -69,15 +70,18 @@ class EngineCore final : public EngineInputs {
   }
   // Whether anybody still wants what is being prepared.
   bool awaits(const std::string& request_id) const;
+  // Whether a request that comes now waits for others: it need not be read yet.
+  bool crowded() const { return config_.most_at_replica > 0 && intake_.num_held() >= ahead_; }
   bool draining() const { return intake_.draining(); }
   // Nothing unfinished, and nothing that a connected client has not acknowledged.
-  bool idle() const { return records_.idle(); }
+  bool idle() const { return records_.idle() && intake_.num_unread() == 0; }
   size_t num_requests() const { return records_.size(); }  // kept in any state
   size_t num_unfinished() const { return intake_.num_unfinished(); }
   void fill_info(proto::ServerInfo& info, double now);
   void check_integrity() const;
 
  private:
+  void admit(ClientId client, const proto::SubmitRequest& submit, double now);
   void take_output(const proto::SchedulerEvent& event, const proto::SequenceGroupOutput& output,
                    double now);
   void replica_down(const proto::SchedulerEvent& event, double now);
@@ -85,8 +89,10 @@ class EngineCore final : public EngineInputs {
   RequestRecord* find_of_client(const std::string& id);
 
   EngineCoreConfig config_;
+  size_t ahead_;           // requests that are to be ready for a replica while unread ones wait
   ProfileGroup* profile_;  // null: none is wanted
   Intake intake_;
+  EngineOutbox& outbox_;
   ReplicaTable replicas_;
   StreamTable streams_;
   RequestTable records_;

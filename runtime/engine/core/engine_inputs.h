@@ -20,6 +20,10 @@ class EngineInputs {
   virtual void client_connected(ClientId client, ClientKind kind) = 0;
   // Its requests go on for orphan_timeout, in case it comes back as another connection.
   virtual void client_gone(ClientId client, double now) = 0;
+  // A request that nobody has read yet takes its place in the line, as one of ordinary size.
+  // EngineOutbox::to_reader() says when its turn has come. reserve() with its id takes over the
+  // place; cancel() gives it up. Throws InputError: id in use, overload (OverloadError), draining.
+  virtual void enter_unread(const std::string& request_id, double now) = 0;
   // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id
   // in use (also while the preparation of a cancelled request is still under way), overload
   // (OverloadError), draining.

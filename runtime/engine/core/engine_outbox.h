@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/protocol/tandem.pb.h"
 
@@ -19,6 +20,9 @@ class EngineOutbox {
   // A request of the engine's own is to be prepared: prepared() or failed() ends that, as for those
   // of clients.
   virtual void to_preparer(proto::SubmitRequest request) = 0;
+  // The turn of a request that was let in unread has come: reserve() or cancel() is to follow soon.
+  // Only whoever calls enter_unread() hears it.
+  virtual void to_reader(const std::string& request_id) { static_cast<void>(request_id); }
 };
 
 }  // namespace tandem

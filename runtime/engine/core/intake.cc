@@ -1,6 +1,7 @@
 #include "runtime/engine/core/intake.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "runtime/request/request_error.h"
@@ -20,7 +21,8 @@ void Intake::check(const proto::SubmitRequest& submit) const {
     throw invalid_request("request_id", "\"" + id + "\" is in use");
   if (!(submit.timeout() >= 0)) throw invalid_request("timeout", "must not be negative");
   if (given_up_) throw InputError(ErrorKind::kUnavailable, *given_up_);
-  if (draining_) throw InputError(ErrorKind::kUnavailable, "the server is shutting down");
+  if (draining_ && !is_unread(id))
+    throw InputError(ErrorKind::kUnavailable, "the server is shutting down");
 }
 
 void Intake::check_room(const proto::SubmitRequest& submit, size_t num_kept, bool batch_is_here,
@@ -43,6 +45,7 @@ void Intake::check_room(const proto::SubmitRequest& submit, size_t num_kept, boo
                " MiB of sound that it has not read yet, as much as it takes");
   // A batch comes in whole: its requests do not wait for each other.
   if (batch_is_here) return;
+  if (admission_.takes_any(submit.timeout())) return;
   const auto refusal = admission_.refusal(submit.timeout(), work_before_newcomer(now), now);
   if (!refusal) return;
   ++(refusal->by_deadline ? refused_deadline_ : refused_queue_time_);
@@ -55,6 +58,7 @@ void Intake::reserve(RequestRecord& record, double now, size_t sound_bytes,
                      const RequestRecord* first) {
   being_prepared_.emplace(record.id, sound_bytes);
   sound_bytes_ += sound_bytes;
+  if (record.parent == nullptr && take_over_unread(record)) return;
   admission_.enter(record.ticket, now);
   if (record.parent != nullptr) return;
   ++num_unfinished_;
@@ -71,6 +75,7 @@ void Intake::end_reservation(const std::string& id) {
 }
 
 void Intake::split(RequestRecord& record, double now) {
+  end_turn(record);
   admission_.leave(record.ticket, /*completed=*/false, now);
 }
 
@@ -84,6 +89,7 @@ void Intake::progress(RequestRecord& record, double now) {
 
 void Intake::leave(RequestRecord& record, End end, double now) {
   if (record.parent == nullptr) --num_unfinished_;
+  end_turn(record);
   if (record.ticket.sequences > 0) admission_.leave(record.ticket, end == End::kCompleted, now);
   if (record.started_at > 0 && end != End::kFailed)
     line_.note_service(now - record.started_at, end == End::kCompleted);
@@ -107,8 +113,10 @@ void Intake::hold(RequestRecord& record) {
   place.work = record.ticket.work;
   if (record.stay) record.stay->held += place.work;
   place.client_work = record.stay ? record.stay->held : place.work;
-  place.begun = record.begun || (record.parent != nullptr && record.parent->begun);
-  line_.set_pace({line_pace_, admission_.mean_work()});
+  set_pace();
+  // Its place was one of an ordinary request.
+  if (record.turn && !line_.is_ordinary(place)) end_turn(record);
+  place.begun = record.begun || record.turn || (record.parent != nullptr && record.parent->begun);
   line_.add(place);
 }
 
@@ -121,7 +129,7 @@ void Intake::drop_held(RequestRecord& record) {
 RequestRecord* Intake::next_held(double now) {
   if (line_.size() == 0) return nullptr;
   line_pace_ = admission_.work_per_second(now);
-  line_.set_pace({line_pace_, admission_.mean_work()});
+  set_pace();
   return line_.first(now)->record;
 }
 
@@ -129,10 +137,89 @@ RequestRecord& Intake::take_held(RequestRecord& record, double now) {
   line_.take(record.place);
   if (record.stay) record.stay->held -= record.place.work;
   record.stage = RequestStage::kMoving;
+  end_turn(record);
   record.begun = true;
   if (record.parent != nullptr) record.parent->begun = true;
   record.started_at = now;
   return record;
+}
+
+// --- Unread requests -----------------------------------------------------------------------------
+
+void Intake::enter_unread(const std::string& id, uint64_t serial, double now) {
+  UnreadRequest& request = unread_[id];
+  request.id = id;
+  admission_.enter(request.ticket, now);
+  ++num_unfinished_;
+  request.stay = line_.patience().enter(now);
+  request.stay->requests = 1;
+  LinePlace& place = request.place;
+  place.unread = &request;
+  place.arrival = now;
+  place.serial = serial;
+  place.work = place.client_work = request.stay->held = request.ticket.work;
+  set_pace();
+  line_.add(place);
+}
+
+void Intake::drop_unread(const std::string& id, double now) {
+  const auto it = unread_.find(id);
+  if (it == unread_.end()) return;
+  UnreadRequest& request = it->second;
+  if (request.called) {
+    --num_called_;
+    --num_turns_;
+  } else {
+    line_.remove(request.place);
+    line_.patience().left(*request.stay, now);
+  }
+  line_.patience().served(*request.stay);
+  admission_.leave(request.ticket, /*completed=*/false, now);
+  --num_unfinished_;
+  unread_.erase(it);
+}
+
+std::optional<std::string> Intake::call_unread(size_t ahead, double now) {
+  while (num_turns_ < ahead && num_called_ < unread_.size()) {
+    LinePlace& place = *line_.first_to_call(now);
+    line_.take(place);
+    ++num_turns_;
+    if (place.unread != nullptr) {
+      place.unread->called = true;
+      place.unread->stay->held = 0;
+      ++num_called_;
+      return place.unread->id;
+    }
+    // One that has been read already has its turn as well.
+    place.record->turn = place.begun = true;
+    line_.add(place);
+  }
+  return std::nullopt;
+}
+
+bool Intake::take_over_unread(RequestRecord& record) {
+  const auto it = unread_.find(record.id);
+  if (it == unread_.end()) return false;
+  UnreadRequest& request = it->second;
+  record.turn = request.called;
+  if (request.called)
+    --num_called_;
+  else
+    line_.remove(request.place);
+  record.arrival = request.place.arrival;
+  record.ticket = request.ticket;
+  record.stay = std::move(request.stay);
+  record.stay->held = 0;
+  if (record.deadline > 0) {  // it says itself how long it waits
+    line_.patience().served(*record.stay);
+    record.stay.reset();
+  }
+  unread_.erase(it);
+  return true;
+}
+
+void Intake::end_turn(RequestRecord& record) {
+  if (std::exchange(record.turn, false)) --num_turns_;
 }
 
 // Those that do not wait in the line are before it.
@@ -155,7 +242,20 @@ void Intake::check_integrity(const std::vector<const RequestRecord*>& records) c
   for (const auto& [id, sound] : being_prepared_) bytes += sound;
   TANDEM_CHECK_EQ(bytes, sound_bytes_);
   int sequences = 0;
+  size_t called = 0, turns = 0;
+  for (const auto& [id, request] : unread_) {
+    TANDEM_CHECK(request.place.unread == &request && request.stay && request.id == id);
+    TANDEM_CHECK_NE(request.place.waiting, request.called);
+    sequences += request.ticket.sequences;
+    called += request.called;
+  }
+  TANDEM_CHECK_EQ(called, num_called_);
+  unfinished += unread_.size();
+  held += unread_.size() - called;
   for (const RequestRecord* record : records) {
+    turns += record->turn;
+    TANDEM_CHECK(!record->turn || record->stage == RequestStage::kPreparing ||
+                 record->stage == RequestStage::kHeld);
     unfinished += record->stage != RequestStage::kDone && record->parent == nullptr;
     held += record->stage == RequestStage::kHeld;
     TANDEM_CHECK_EQ(record->place.waiting, record->stage == RequestStage::kHeld);
@@ -164,6 +264,7 @@ void Intake::check_integrity(const std::vector<const RequestRecord*>& records) c
     if (record->stage == RequestStage::kPreparing)
       TANDEM_CHECK_EQ(being_prepared_.count(record->id), size_t{1});
   }
+  TANDEM_CHECK_EQ(turns + called, num_turns_);
   TANDEM_CHECK_EQ(unfinished, num_unfinished_);
   TANDEM_CHECK_EQ(held, line_.size());
   line_.check_integrity();

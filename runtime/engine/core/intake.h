@@ -2,6 +2,7 @@
 // Synchronous; the engine core's thread; no clock.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -11,6 +12,16 @@
 #include "runtime/engine/core/request_record.h"
 
 namespace tandem {
+
+// A request that waits in the line before anybody has read it: it costs little if its client
+// leaves.
+struct UnreadRequest {
+  std::string id;
+  Admission::Ticket ticket;
+  std::shared_ptr<Patience::Stay> stay;
+  LinePlace place;
+  bool called = false;  // its turn has come
+};
 
 class Intake {
  public:
@@ -24,8 +35,19 @@ class Intake {
   // Throws OverloadError. num_kept: requests in any state but those whose client is gone.
   void check_room(const proto::SubmitRequest& submit, size_t num_kept, bool batch_is_here,
                   double now);
+  // Comes in, to be read when its turn has come. serial: in order of arrival, among all requests.
+  void enter_unread(const std::string& id, uint64_t serial, double now);
+  bool is_unread(const std::string& id) const { return unread_.count(id) > 0; }
+  // It will not be read: its client has left; or, if it had been called, something is wrong with
+  // it.
+  void drop_unread(const std::string& id, double now);
+  // Calls the next one, so that `ahead` requests are ready for a replica or about to be: its id.
+  std::optional<std::string> call_unread(size_t ahead, double now);
+  size_t num_unread() const { return unread_.size(); }
+
   // Comes in; its text is prepared elsewhere. Its id is taken until that is done, even if it is
-  // cancelled before. first: of the same client's, if that is there.
+  // cancelled before. first: of the same client's, if that is there. An unread request of its id
+  // gives it its place.
   void reserve(RequestRecord& record, double now, size_t sound_bytes = 0,
                const RequestRecord* first = nullptr);
   void end_reservation(const std::string& id);
@@ -46,7 +68,7 @@ class Intake {
   // The line, in which prepared requests wait for a replica (WaitingLine).
   void hold(RequestRecord& record);
   void drop_held(RequestRecord& record);
-  // The next one, which stays there until it is taken; null: there is none.
+  // The next one, which stays there until it is taken; null: there is none, or it is not read yet.
   RequestRecord* next_held(double now);
   RequestRecord& take_held(RequestRecord& record, double now);
   // Of sequences at a replica: WaitingLine::most_at_once().
@@ -66,6 +88,9 @@ class Intake {
 
  private:
   double work_before_newcomer(double now);
+  bool take_over_unread(RequestRecord& record);
+  void end_turn(RequestRecord& record);
+  void set_pace() { line_.set_pace({line_pace_, admission_.mean_work()}); }
 
   int max_requests_;
   size_t max_sound_bytes_;
@@ -73,7 +98,10 @@ class Intake {
   std::unordered_map<std::string, size_t> being_prepared_;  // with the bytes of their sound
   size_t sound_bytes_ = 0;                                  // of all of these
   WaitingLine line_;
-  double line_pace_ = 0;  // tokens a second, as of the last look
+  std::unordered_map<std::string, UnreadRequest> unread_;
+  size_t num_called_ = 0;  // unread ones whose turn has come
+  size_t num_turns_ = 0;   // with those that were read since, and have not been at a replica
+  double line_pace_ = 0;   // tokens a second, as of the last look
   size_t num_unfinished_ = 0;
   int64_t refused_queue_time_ = 0, refused_deadline_ = 0, refused_full_ = 0;
   bool draining_ = false;

@@ -56,6 +56,7 @@ struct RequestRecord {
   Admission::Ticket ticket;              // until it is done
   std::shared_ptr<Patience::Stay> stay;  // of its client, which says no deadline; null: of nobody
   LinePlace place;
+  bool turn = false;      // it has been let out of the line's order, and waits for a replica only
   bool begun = false;     // it has been at a replica; a composite one: one of its parts has
   double started_at = 0;  // at the latest one
 

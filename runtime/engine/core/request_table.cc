@@ -22,6 +22,7 @@ RequestRecord& RequestTable::add(const proto::SubmitRequest& submit, double now)
   record.arrival = now;
   record.deadline = submit.timeout() > 0 ? now + submit.timeout() : 0;
   record.priority = submit.priority();
+  if (record.deadline > 0) deadlines_.emplace(record.deadline, id);
   return record;
 }
 
@@ -39,6 +40,7 @@ RequestRecord& RequestTable::add_part(RequestRecord& parent, int number,
 
 void RequestTable::erase(const RequestRecord& record) {
   if (record.parent != nullptr) --num_parts_;
+  if (record.deadline > 0) deadlines_.erase({record.deadline, record.id});
   records_.erase(record.id);
 }
 
@@ -58,15 +60,23 @@ bool RequestTable::idle() const {
   });
 }
 
+void RequestTable::note_lost(const RequestRecord& record) {
+  lost_.push_back({record.id, record.client_lost});
+}
+
 RequestTable::Overdue RequestTable::overdue(double now, double orphan_timeout) {
   Overdue out;
-  for (auto& [id, record] : records_) {
-    if (record.stage == RequestStage::kDone || record.parent != nullptr) continue;
-    if (record.deadline > 0 && now >= record.deadline) {
+  for (auto it = deadlines_.begin(); it != deadlines_.end() && it->first <= now;
+       it = deadlines_.erase(it)) {
+    RequestRecord& record = records_.at(it->second);
+    if (record.stage != RequestStage::kDone && record.parent == nullptr)
       out.late.push_back(&record);
-    } else if (!record.client && now >= record.client_lost + orphan_timeout) {
-      out.orphans.push_back(&record);
-    }
+  }
+  for (; !lost_.empty() && now >= lost_.front().at + orphan_timeout; lost_.pop_front()) {
+    RequestRecord* const record = find(lost_.front().id);
+    if (record == nullptr || record->client || record->client_lost != lost_.front().at) continue;
+    if (record->stage == RequestStage::kDone || record->parent != nullptr) continue;
+    if (record->deadline == 0 || now < record->deadline) out.orphans.push_back(record);
   }
   return out;
 }

@@ -34,16 +34,19 @@ void StreamTable::connect(ClientId client, ClientKind kind) {
   TANDEM_CHECK(clients_.emplace(client, Client{kind}).second, "client ids are used once");
 }
 
-void StreamTable::disconnect(ClientId client, double now) {
+std::vector<RequestRecord*> StreamTable::disconnect(ClientId client, double now) {
+  std::vector<RequestRecord*> lost;
   const auto it = clients_.find(client);
-  if (it == clients_.end()) return;
+  if (it == clients_.end()) return lost;
   for (const auto& [serial, record] : it->second.streams) {
     record->client.reset();
     record->has_news = false;
     record->client_lost = now;
     if (record->stage == RequestStage::kDone) retained_.push_back(record);
+    lost.push_back(record);
   }
   clients_.erase(it);
+  return lost;
 }
 
 void StreamTable::attach(RequestRecord& record, ClientId client) {

@@ -32,8 +32,8 @@ class StreamTable {
               EngineOutbox& outbox);
 
   void connect(ClientId client, ClientKind kind);
-  // Its requests stay, without a client.
-  void disconnect(ClientId client, double now);
+  // Its requests, which are returned, stay without a client.
+  std::vector<RequestRecord*> disconnect(ClientId client, double now);
   void attach(RequestRecord& record, ClientId client);
   // The record has no client any more, nor is it kept for one.
   void detach(RequestRecord& record);

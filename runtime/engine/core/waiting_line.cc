@@ -109,8 +109,23 @@ LinePlace* WaitingLine::first(double now) {
   return choice_.place;
 }
 
+LinePlace* WaitingLine::first_to_call(double now) {
+  refresh(now);
+  choice_ = {};
+  for (const auto& [priority, level] : levels_) {
+    if (level.lanes.empty()) continue;
+    choice_ = choose_waiting(level, now);
+    break;
+  }
+  return choice_.place;
+}
+
 WaitingLine::Choice WaitingLine::choose(const Level& level, double now) const {
   if (!level.begun.empty()) return {*level.begun.begin(), Kind::kBegun, false};
+  return choose_waiting(level, now);
+}
+
+WaitingLine::Choice WaitingLine::choose_waiting(const Level& level, double now) const {
   LinePlace* const young = young_of(level, now);
   LinePlace* const steady = steady_of(level, now);
   const bool both = young != nullptr && steady != nullptr;

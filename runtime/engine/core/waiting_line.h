@@ -17,17 +17,19 @@
 namespace tandem {
 
 struct RequestRecord;
+struct UnreadRequest;
 
 // A request's place. What is said of it does not change while it waits.
 struct LinePlace {
   RequestRecord* record = nullptr;  // whose it is
+  UnreadRequest* unread = nullptr;  // or whose, if nobody has read it yet
   double arrival = 0;
   uint64_t serial = 0;  // order of arrival, among equals
   int priority = 0;     // the smallest first
   double timeout = 0;  // seconds from its arrival that its client says it waits; 0: it says nothing
   double work = 0;     // tokens, its own
   double client_work = 0;  // with those of the same client that wait
-  bool begun = false;      // something has been computed for it already: it goes on first
+  bool begun = false;      // its turn has come once already: it goes on first
 
   bool waiting = false;  // the line's, as what follows
   std::pair<int, int> lane = {};
@@ -51,8 +53,13 @@ class WaitingLine {
   void remove(LinePlace& place);
   // The next one; null: nobody waits.
   LinePlace* first(double now);
-  // Removes what first() has just returned.
+  // The same among those whose turn has not come yet.
+  LinePlace* first_to_call(double now);
+  // Removes what first() or first_to_call() has just returned.
   void take(LinePlace& place);
+
+  // Whether it has no more work than most.
+  bool is_ordinary(const LinePlace& place) const { return lane_of(place).first == 0; }
 
   size_t size() const { return size_; }
   double work() const { return work_; }
@@ -112,6 +119,7 @@ class WaitingLine {
   LaneAges ages_of(const LaneKey& key) const;
   void add_up(double now);
   Choice choose(const Level& level, double now) const;
+  Choice choose_waiting(const Level& level, double now) const;
   LinePlace* young_of(const Level& level, double now) const;
   LinePlace* steady_of(const Level& level, double now) const;
   static LinePlace* last_of(const Level& level);

@@ -49,6 +49,8 @@ class EngineCoreDriver : public EngineOutbox {
   void to_preparer(proto::SubmitRequest request) override {
     to_prepare.push_back(std::move(request));
   }
+  void to_reader(const std::string& id) override { called.push_back(id); }
+  std::vector<std::string> called;               // unread requests
   std::vector<proto::SubmitRequest> to_prepare;  // that the core waits for
 
   void reserve(ClientId client, const std::string& id, double timeout = 0) {

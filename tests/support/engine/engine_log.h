@@ -22,6 +22,9 @@ class SaidByEngine final : public EngineOutbox {
   void to_preparer(proto::SubmitRequest request) override {
     all_.push_back("preparer: " + request.SerializeAsString());
   }
+  void to_reader(const std::string& request_id) override {
+    all_.push_back("reader: " + request_id);
+  }
   const std::vector<std::string>& all() const { return all_; }
 
  private:

@@ -27,6 +27,7 @@ struct Crowd {
   std::function<double(std::mt19937&)> patience = [](std::mt19937&) { return 4.0; };
   std::function<double(std::mt19937&)> length = [](std::mt19937&) { return 1.0; };  // mean 1
   int seats = 25;           // requests that are computed at once
+  int ahead = 8;            // that are ready for a seat before it is free
   double seen_after = 0.3;  // seconds until the server knows that a client has left
   double way_back = 0.05;   // seconds of an answer
   double swing = 0;         // of the speed, slowly up and down
@@ -40,7 +41,7 @@ class WaitingRoom {
     LinePlace place;
     std::shared_ptr<Patience::Stay> stay;
     double leaves = 0, length = 1, done = 0, started = 0, ended = 0;
-    bool patient = false, in_time = false, gone = false, running = false;
+    bool patient = false, in_time = false, gone = false, running = false, called = false;
   };
   struct Outcome {
     int patient = 0, patient_served = 0;
@@ -69,7 +70,7 @@ class WaitingRoom {
       ended += done;
       if (done > 0) busy_until = now_;
       if (step % 500 == 0) line_.check_integrity();
-      if (now_ > crowd_.seconds && line_.size() == 0 && running_.empty()) break;
+      if (now_ > crowd_.seconds && line_.size() == 0 && called_.empty() && running_.empty()) break;
       if (now_ > most_seconds) break;
     }
     Outcome out = count();
@@ -104,6 +105,7 @@ class WaitingRoom {
       client.gone = true;
       if (!crowd_.plain) line_.patience().left(*client.stay, now_);
       if (client.place.waiting) line_.remove(client.place);
+      if (client.called) called_.remove(&client);
       if (client.running) {
         line_.note_service(now_ - client.started, false);
         running_.remove(&client);
@@ -113,14 +115,26 @@ class WaitingRoom {
 
   void start() {
     line_.set_pace({crowd_.peak, 1});
+    call();
     while (static_cast<int>(running_.size()) < line_.most_at_once(crowd_.seats, 8)) {
+      if (called_.empty()) break;
+      Client& client = *called_.front();
+      called_.pop_front();
+      client.called = false;
+      client.started = now_;
+      client.running = true;
+      running_.push_back(&client);
+      call();
+    }
+  }
+  void call() {
+    while (static_cast<int>(called_.size()) < crowd_.ahead) {
       LinePlace* place = line_.first(now_);
       if (place == nullptr) break;
       line_.take(*place);
       Client& client = *by_place_.at(place);
-      client.started = now_;
-      client.running = true;
-      running_.push_back(&client);
+      client.called = true;
+      called_.push_back(&client);
     }
   }
 
@@ -174,7 +188,7 @@ class WaitingRoom {
   WaitingLine line_;
   std::list<Client> clients_;
   std::multimap<double, Client*> leaving_;  // by when it is seen
-  std::list<Client*> running_;
+  std::list<Client*> called_, running_;
   std::unordered_map<LinePlace*, Client*> by_place_;
   uint64_t serial_ = 0;
   double now_ = 0;

@@ -154,6 +154,23 @@ class FakeEngineApi final : public EngineApi {
   EngineStatus status() override { return state; }
   std::optional<proto::Error> refuse_unread() override { return full; }
   std::optional<proto::Error> full;
+  bool enter_unread(const std::string& id, std::function<void()> on_turn) override {
+    if (crowded) unread[id] = std::move(on_turn);
+    return crowded;
+  }
+  void leave_unread(const std::string& id) override {
+    left.push_back(id);
+    unread.erase(id);
+  }
+  // The turn of one that waits.
+  std::string call() {
+    const auto node = unread.extract(unread.begin());
+    node.mapped()();
+    return node.key();
+  }
+  bool crowded = false;
+  std::map<std::string, std::function<void()>> unread;  // by id
+  std::vector<std::string> left;
 
   std::map<int32_t, std::string> token_texts;  // of tokens that are not "t5"
   std::vector<int32_t> decoder_prompt;         // that inputs have

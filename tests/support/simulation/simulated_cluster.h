@@ -69,14 +69,11 @@ class SimulatedCluster : public EngineOutbox,
   uint64_t num_silent() const { return num_silent_; }
   int crashes_of(const std::string& id) { return crashes_[id]; }
   int crashes_blamed_on(const std::string& id) const {
-    const auto it = blamed_.find(id);
-    return it == blamed_.end() ? 0 : it->second;
+    return blamed_.count(id) > 0 ? blamed_.at(id) : 0;
   }
   bool quiet() {
-    for (int r = 0; r < num_replicas(); ++r)
-      if (const auto& loop = at(r).loop;
-          loop && (loop->has_unfinished() || loop->steps_in_flight()))
-        return false;
+    for (const auto& one : replicas_)
+      if (one->loop && (one->loop->has_unfinished() || one->loop->steps_in_flight())) return false;
     return core_.num_requests() == 0;
   }
   std::string state() {
@@ -151,6 +148,7 @@ class SimulatedCluster : public EngineOutbox,
     try {
       if (message.has_submit()) {
         const Plan& plan = *plans_.at(std::stoull(message.submit().prompt().encoder().text()));
+        if (plan.request.params.seed() % 3 == 0) inputs_->enter_unread(plan.id, now);
         inputs_->reserve(connection->id, message.submit(), now);
         SIM_LOG(world_, "engine: reserves " + plan.id);
         world_.after(world_.one_in(15) ? 0.6 : world_.between(0, 0.01), [this, &plan] {
@@ -185,6 +183,9 @@ class SimulatedCluster : public EngineOutbox,
     world_.send(client.connection->to_client, [=, message = std::move(message)] {
       if (client.connection->alive) client.client->receive(client.connection, message);
     });
+  }
+  void to_reader(const std::string& id) override {
+    if (log_ != nullptr) log_->said.to_reader(id);
   }
   void to_preparer(proto::SubmitRequest) override { SIM_CHECK(false, "there is no sound here"); }
   void to_scheduler(int r, proto::SchedulerCommand command) override {
@@ -292,8 +293,7 @@ class SimulatedCluster : public EngineOutbox,
   }
   void crashes_now(const std::string& request_id) override { ++crashes_[request_id]; }
   int steps_until_crash(const std::string& request_id) override {
-    const auto it = poison_.find(request_id);
-    return it == poison_.end() ? std::numeric_limits<int>::max() : it->second;
+    return poison_.count(request_id) > 0 ? poison_.at(request_id) : std::numeric_limits<int>::max();
   }
 
   void launch(int r, uint64_t generation) override {
@@ -346,8 +346,7 @@ class SimulatedCluster : public EngineOutbox,
       event.mutable_down()->set_crashed(crashed);
       const auto in_flight = replica.loop->in_flight_request_ids();
       for (const std::string& id : in_flight) event.mutable_down()->add_in_flight_request_ids(id);
-      const std::set<std::string> ids(in_flight.begin(), in_flight.end());
-      for (const std::string& id : ids) blamed_[id] += crashed;
+      for (const auto& id : std::set(in_flight.begin(), in_flight.end())) blamed_[id] += crashed;
       replica.loop.reset();
       tell_engine(r, std::move(event));
     });

@@ -213,6 +213,131 @@ TEST(EngineCoreHoldsBack, UntilClientsLeave) {
   engine.core().check_integrity();
 }
 
+// --- Before they are read ------------------------------------------------------------------------
+
+class UnreadRequestsTest : public ::testing::Test {
+ protected:
+  UnreadRequestsTest() {
+    engine.core().client_connected(kAnn);
+    engine.up();
+    for (const char* id : {"a", "b"}) engine.submit(kAnn, id, small_request(1, 3));
+    engine.told();
+  }
+  void enter(const std::string& id) {
+    engine.now += 0.01;
+    engine.core().enter_unread(id, engine.now);
+    engine.core().check_integrity();
+  }
+  void cancel(const std::string& id) {
+    engine.core().cancel(id, engine.now);
+    engine.core().check_integrity();
+  }
+  std::vector<std::string> called() { return std::exchange(engine.called, {}); }
+  int num_requests() {
+    proto::ServerInfo info;
+    engine.core().fill_info(info, engine.now);
+    return info.num_requests();
+  }
+
+  static constexpr int kAhead = 8;  // that are called before their replica has room
+  EngineCoreDriver engine{{.max_requests = 20, .most_at_replica = 2}};
+};
+
+TEST_F(UnreadRequestsTest, AreCalledInTheirOrderAsOthersStart) {
+  EXPECT_FALSE(engine.core().crowded());
+  for (int i = 0; i < 12; ++i) enter("u" + std::to_string(10 + i));
+  EXPECT_TRUE(engine.core().crowded());
+  EXPECT_EQ(num_requests(), 14);
+  const auto first = called();
+  ASSERT_EQ(first.size(), static_cast<size_t>(kAhead));
+  EXPECT_EQ(first.front(), "u10");
+  EXPECT_EQ(first.back(), "u17");
+  // They run in this order, whoever is read first.
+  engine.submit(kAnn, "u11");
+  engine.submit(kAnn, "u10");
+  EXPECT_THAT(engine.told(), IsEmpty()) << "no room yet";
+  EXPECT_THAT(called(), IsEmpty());
+  cancel("a");
+  EXPECT_THAT(engine.told(), ::testing::Contains("add u10"));
+  EXPECT_THAT(called(), ElementsAre("u18"));
+  cancel("b");
+  EXPECT_THAT(engine.told(), ::testing::Contains("add u11"));
+  EXPECT_THAT(called(), ElementsAre("u19"));
+}
+
+TEST_F(UnreadRequestsTest, WhoLeavesGivesUpItsPlace) {
+  for (int i = 0; i < 11; ++i) enter("u" + std::to_string(10 + i));
+  called();
+  cancel("u19");  // it waits
+  cancel("u12");  // it was called
+  EXPECT_THAT(called(), ElementsAre("u18"));
+  cancel("u10");
+  EXPECT_THAT(called(), ElementsAre("u20"));
+  EXPECT_EQ(num_requests(), 10);
+  // While its text is prepared, too.
+  engine.reserve(kAnn, "u11");
+  cancel("u11");
+  engine.core().failed("u11", InputError(ErrorKind::kTimeout, "given up"), engine.now);
+  for (int i = 13; i < 21; ++i) cancel("u" + std::to_string(i));
+  EXPECT_EQ(num_requests(), 2);
+  EXPECT_FALSE(engine.core().crowded());
+}
+
+TEST_F(UnreadRequestsTest, CountAndAreRefusedAsOthers) {
+  for (int i = 0; i < 18; ++i) enter("u" + std::to_string(10 + i));
+  EXPECT_THROW(enter("more"), OverloadError);
+  EXPECT_THROW(enter("u10"), InputError) << "in use";
+  EXPECT_THROW(enter("a"), InputError) << "in use";
+  EXPECT_THROW(engine.reserve(kAnn, "more"), OverloadError);
+  engine.reserve(kAnn, "u10");  // it is in already
+  EXPECT_EQ(num_requests(), 20);
+  engine.core().check_integrity();
+}
+
+// The others do not wait for those who are to be read, nor the other way round.
+TEST_F(UnreadRequestsTest, AmongThoseThatAreRead) {
+  for (int i = 0; i < 3; ++i) enter("u" + std::to_string(i));
+  EXPECT_THAT(called(), ElementsAre("u0", "u1", "u2"));
+  for (int i = 0; i < 6; ++i) engine.submit(kAnn, "r" + std::to_string(i));
+  enter("u3");
+  EXPECT_THAT(called(), IsEmpty()) << "r0 … r4 come first";
+  cancel("u0");
+  cancel("u1");
+  EXPECT_THAT(called(), ElementsAre("u3"));
+  cancel("a");
+  EXPECT_THAT(engine.told(), ::testing::Contains("add r0"));
+  engine.core().check_integrity();
+}
+
+TEST_F(UnreadRequestsTest, WhatGoesOnWithoutReplicas) {
+  for (int i = 0; i < 12; ++i) enter("u" + std::to_string(10 + i));
+  called();
+  engine.core().drain();
+  EXPECT_THROW(enter("late"), InputError);
+  engine.submit(kAnn, "u10");  // it came before
+  EXPECT_FALSE(engine.core().idle());
+  engine.core().give_up("no workers", engine.now);
+  engine.core().check_integrity();
+  EXPECT_EQ(called().size(), 4u) << "all of them learn it";
+  for (int i = 11; i < 22; ++i)
+    EXPECT_THROW(engine.reserve(kAnn, "u" + std::to_string(i)), InputError);
+  EXPECT_EQ(num_requests(), 0);
+}
+
+// What they turn out to be.
+TEST_F(UnreadRequestsTest, ThatWaitLongerOnceTheyAreRead) {
+  for (int i = 0; i < 12; ++i) enter("u" + std::to_string(10 + i));
+  called();
+  engine.submit(kAnn, "u10", small_request(4, 1000));
+  engine.submit(kAnn, "u11");
+  engine.reserve(kAnn, "u12", 5);
+  engine.core().failed("u13", InputError(ErrorKind::kTimeout, "of nobody"), engine.now);
+  EXPECT_THAT(called(), IsEmpty()) << "a large one is still the next";
+  engine.tick(6);
+  EXPECT_EQ(engine.error(kAnn), "timeout_error");
+  EXPECT_THAT(called(), ElementsAre("u18"));
+}
+
 TEST_F(EngineCoreAdmissionTest, PreparedTooLate) {
   engine.reserve(kAnn, "a", 2);
   engine.now += 3;  // no tick yet

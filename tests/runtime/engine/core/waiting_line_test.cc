@@ -85,6 +85,19 @@ TEST_F(WaitingLineTest, ByPriorityAndWhatHasBegunFirst) {
   EXPECT_THAT(order(10), ElementsAre(3, 4, 1, 2));
 }
 
+TEST_F(WaitingLineTest, WhoIsCalledBeforeItsTurn) {
+  LinePlace& begun = come(1, {.begun = true});
+  LinePlace& first = come(2);
+  LinePlace& urgent = come(3, {.priority = -1, .begun = true});
+  EXPECT_EQ(line.first_to_call(10), &first) << "the turn of the others has come";
+  line.take(first);
+  line.check_integrity();
+  EXPECT_EQ(line.first_to_call(10), nullptr);
+  EXPECT_EQ(line.first(10), &urgent);
+  line.take(urgent);
+  EXPECT_EQ(line.first(10), &begun);
+}
+
 TEST_F(WaitingLineTest, ThoseWhoCanBeServedBeforeTheyLeave) {
   const double now = learn(8);
   come(now - 7.5);  // it leaves before it is served
