@@ -331,6 +331,7 @@ CacheSize cache_of(const proto::WorkerLoaded& worker) {
 
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype) {
   SchedulerConfig out;
+  out.stages = stages_of(config);
   out.max_num_seqs = config.scheduling().max_num_seqs();
   out.max_num_batched_tokens = config.scheduling().max_num_batched_tokens();
   out.preemption = preemption_of(config);
