@@ -33,6 +33,7 @@ struct WorkerState {
   ReportHandle supervisor;
   WorkerActorHandle::pointer self = nullptr;
   bool failed = false;
+  int answering_rank = 0;            // of its group
   std::deque<ReportHandle> waiting;  // who wants the answers to the steps under way, oldest first
   bool asking = false;               // a Pump is on its way
   std::chrono::steady_clock::time_point asked_since;  // about the oldest of them
@@ -85,6 +86,7 @@ struct WorkerState {
     };
     auto out = new_report();
     *out.mutable_loaded() = worker->load(setup, progress);
+    answering_rank = tandem::answering_rank(setup);
     report(supervisor, std::move(out));
   }
 
@@ -130,7 +132,7 @@ struct WorkerState {
     while (!waiting.empty() && worker->ready()) {
       auto out = new_report();
       *out.mutable_step() = worker->finish();
-      if (identity.rank == 0) report(waiting.front(), std::move(out));
+      if (identity.rank == answering_rank) report(waiting.front(), std::move(out));
       waiting.pop_front();
       asked_since = std::chrono::steady_clock::now();
     }

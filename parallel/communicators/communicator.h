@@ -31,7 +31,7 @@ struct CommunicatorOptions {
   // No call waits longer for another rank.
   std::chrono::milliseconds timeout{300'000};
   // Larger tensors travel in chunks of this many bytes (whole cache lines, at least 1 KiB). A group
-  // owns four chunks of memory per rank. The same on all ranks.
+  // owns 18 chunks of memory per rank. The same on all ranks.
   size_t chunk_bytes = size_t{1} << 20;
   // How long a waiting rank spins before it sleeps. Absent: tens of microseconds, or next to
   // nothing if the group has more ranks than cores.
@@ -66,7 +66,7 @@ class Communicator {
   virtual void broadcast(const Tensor& x, int root) = 0;
   virtual void barrier() = 0;
   // From one rank to another, which receives what was sent to it in that order. Only these two take
-  // part. A send returns when x may change; it waits while the receiver is behind by more than two
+  // part. A send returns when x may change; it waits while the receiver is behind by more than 16
   // pieces. Tensors of the host, of any type; one without elements is a message, too.
   virtual void send(const Tensor&, int to) { TANDEM_CHECK(false, "no rank to send to"); }
   virtual void receive(const Tensor&, int from) { TANDEM_CHECK(false, "no rank to receive from"); }

@@ -1,7 +1,7 @@
 // Collectives over MPI: a round is one non-blocking all-gather (broadcast, barrier). MPI's own
 // reductions are not used, because their order of additions is not ours. abort() reaches the others
 // as a message that they probe for while they wait. Messages from rank to rank are copied, so that
-// two of them may be under way to each rank while the sender goes on.
+// some of them may be under way to each rank while the sender goes on.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -78,8 +78,8 @@ class MpiCommunicator final : public RoundCommunicator {
   ~MpiCommunicator() override {
     int finalized = 0;
     mpi::calls().finalized(&finalized);
-    for (auto& slots : sends_)
-      for (Sending& sending : slots) end(sending, finalized);
+    for (Sends& sends : sends_)
+      for (Sending& sending : sends.slots) end(sending, finalized);
     if (!finalized && !*broken_) mpi::calls().comm_free(&comm_);
   }
 
@@ -125,9 +125,8 @@ class MpiCommunicator final : public RoundCommunicator {
   }
 
   void send_piece(const Piece& piece) override {
-    auto& slots = sends_[static_cast<size_t>(piece.peer)];
-    std::swap(slots[0], slots[1]);  // the older one comes next
-    Sending& sending = slots[0];
+    auto& [slots, next] = sends_[static_cast<size_t>(piece.peer)];
+    Sending& sending = slots[next++ % kPiecesBetween];  // the oldest one
     finish(sending.request, sending.bytes, piece.peer, Collective::kSend);
     if (!sending.bytes) sending.bytes = std::make_shared<std::vector<std::byte>>();
     sending.bytes->resize(kPieceHead + piece.bytes);
@@ -169,6 +168,11 @@ class MpiCommunicator final : public RoundCommunicator {
   struct Sending {
     mpi::Handle request = mpi::calls().no_request;
     Bytes bytes = {};
+  };
+  // To one rank, in turn.
+  struct Sends {
+    std::array<Sending, kPiecesBetween> slots;
+    uint32_t next = 0;
   };
 
   // If f throws, nothing of the group goes on; MPI may still use the buffers.
@@ -222,7 +226,7 @@ class MpiCommunicator final : public RoundCommunicator {
   std::chrono::microseconds spin_;
   std::shared_ptr<std::atomic<bool>> broken_;
   std::shared_ptr<Buffers> buffers_;
-  std::vector<std::array<Sending, 2>> sends_;  // by rank
+  std::vector<Sends> sends_;  // by rank
   Bytes received_;
   std::atomic<uint32_t> aborted_{0};  // 1 + the rank whose end aborted the group
 };

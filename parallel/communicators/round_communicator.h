@@ -22,6 +22,8 @@ enum class Collective : uint8_t {
   kReceive
 };
 const char* name_of(Collective call);
+// A power of two. Stages of a pipeline run apart by as many steps (runtime/execution/pipeline.h).
+inline constexpr uint32_t kPiecesBetween = 16;
 // The span of a rank that waits within a collective for the others' bytes.
 inline constexpr SpanKind kWaitForRanks{"wait for ranks", "rank wait"};
 
@@ -37,8 +39,8 @@ class RoundCommunicator : public Communicator {
   void send(const Tensor& x, int to) final;
   void receive(const Tensor& x, int from) final;
   CommunicatorStats stats() const final { return stats_; }
-  // Longer messages travel in pieces of so many bytes, at least 1 KiB. Two pieces lie between a
-  // sender and a receiver before the sender waits.
+  // Longer messages travel in pieces of so many bytes, at least 1 KiB. kPiecesBetween of them lie
+  // between a sender and a receiver before the sender waits.
   virtual size_t piece_bytes() const = 0;
 
  protected:

@@ -3,7 +3,7 @@
 // again, has seen everybody in round s + 1, that is, done with reading round s. So a round has one
 // wait and no second one to leave it.
 //
-// A message: each ordered pair of ranks has a channel of two slots. The sender waits until one is
+// A message: each ordered pair of ranks has a channel of some slots. The sender waits until one is
 // free, the receiver until one is full.
 #include "parallel/communicators/shared_memory_communicator.h"
 
@@ -138,12 +138,13 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     RegionChannel& channel = region_->channel(rank(), piece.peer);
     const uint32_t sent = channel.sent.load(std::memory_order_relaxed);
     or_abort([&] {
-      // All but one of the earlier ones.
-      wait_for({channel.taken, channel.taken_sleepers, sent - 1, piece.peer, Collective::kSend});
+      // The piece that was in the slot.
+      wait_for({channel.taken, channel.taken_sleepers, sent + 1 - kPiecesBetween, piece.peer,
+                Collective::kSend});
     });
     if (piece.bytes > 0)
-      std::memcpy(region_->pieces(rank(), piece.peer, sent & 1), piece.data, piece.bytes);
-    channel.message[sent & 1].store(piece.message, std::memory_order_relaxed);
+      std::memcpy(region_->piece(rank(), piece.peer, sent), piece.data, piece.bytes);
+    channel.message[sent % kPiecesBetween].store(piece.message, std::memory_order_relaxed);
     count_up(channel.sent, channel.sent_sleepers, sent + 1);
   }
 
@@ -153,11 +154,11 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     or_abort([&] {
       const ProfileSpan waiting(kWaitForRanks);
       wait_for({channel.sent, channel.sent_sleepers, taken + 1, piece.peer, Collective::kReceive});
-      const uint64_t message = channel.message[taken & 1].load(std::memory_order_relaxed);
+      const uint64_t message = channel.message[taken % kPiecesBetween].load(std::memory_order_relaxed);
       if (message != piece.message) throw astray(piece, message);
     });
     if (piece.bytes > 0)
-      std::memcpy(piece.data, region_->pieces(piece.peer, rank(), taken & 1), piece.bytes);
+      std::memcpy(piece.data, region_->piece(piece.peer, rank(), taken), piece.bytes);
     count_up(channel.taken, channel.taken_sleepers, taken + 1);
   }
 

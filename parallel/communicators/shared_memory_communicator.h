@@ -54,8 +54,8 @@ class SharedMemoryRegion {
   detail::RegionRank& rank(int r) const;
   std::byte* slots(unsigned parity) const;  // [ranks, chunk_bytes]
   detail::RegionChannel& channel(int from, int to) const;
-  std::byte* pieces(int from, int to, unsigned parity) const;  // [piece_bytes]
-  // Of a slot of a channel, at least 1 KiB: a rank's channels take as much as its two slots.
+  std::byte* piece(int from, int to, uint32_t number) const;  // [piece_bytes]
+  // Of a slot of a channel, at least 1 KiB: a rank's channels take kPiecesBetween chunks.
   size_t piece_bytes() const { return piece_bytes_of(ranks_, chunk_bytes_); }
 
  private:

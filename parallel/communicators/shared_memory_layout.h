@@ -1,5 +1,5 @@
 // What lies in a SharedMemoryRegion: a header, one block per rank, one channel per ordered pair of
-// ranks, two slots per rank, and two per channel.
+// ranks, two slots per rank, and kPiecesBetween per channel.
 #pragma once
 
 #include <sched.h>
@@ -7,13 +7,15 @@
 #include <atomic>
 #include <cstdint>
 
+#include "parallel/communicators/round_communicator.h"
+
 namespace tandem::detail {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 inline constexpr uint64_t kRegionMagic = 0x31304d45444e4154;  // "TANDEM01"
-inline constexpr uint32_t kRegionVersion = 2;
+inline constexpr uint32_t kRegionVersion = 3;
 
 enum RankState : uint32_t { kAbsent, kJoined, kLeft };
 
@@ -39,12 +41,12 @@ struct alignas(128) RegionRank {
   cpu_set_t cores;                       // its affinity when it joined
 };
 
-// Messages of one rank to another. The sender writes a piece to one of two slots and counts up; the
-// receiver reads it and counts up.
+// Messages of one rank to another. The sender writes a piece to one of the slots, in turn, and counts up;
+// the receiver reads it and counts up.
 struct alignas(128) RegionChannel {
   std::atomic<uint32_t> sent;  // pieces, modulo 2^32; a futex
   // By slot: bytes of the message that the piece is of.
-  std::atomic<uint64_t> message[2];
+  std::atomic<uint64_t> message[kPiecesBetween];
   alignas(64) std::atomic<uint32_t> sent_sleepers;
   alignas(64) std::atomic<uint32_t> taken;  // a futex
   alignas(64) std::atomic<uint32_t> taken_sleepers;

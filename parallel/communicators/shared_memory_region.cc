@@ -71,7 +71,7 @@ size_t SharedMemoryRegion::bytes_for(int ranks, size_t chunk_bytes) {
   TANDEM_CHECK(ranks >= 1 && ranks <= kMaxRanks);
   const auto n = static_cast<size_t>(ranks);
   return sizeof(RegionHeader) + n * (sizeof(RegionRank) + 2 * chunk_bytes) +
-         n * n * (sizeof(RegionChannel) + 2 * piece_bytes_of(ranks, chunk_bytes));
+         n * n * (sizeof(RegionChannel) + kPiecesBetween * piece_bytes_of(ranks, chunk_bytes));
 }
 
 size_t SharedMemoryRegion::piece_bytes_of(int ranks, size_t chunk_bytes) {
@@ -190,8 +190,9 @@ RegionChannel& SharedMemoryRegion::channel(int from, int to) const {
   return reinterpret_cast<RegionChannel*>(&rank(0) + ranks_)[from * ranks_ + to];
 }
 
-std::byte* SharedMemoryRegion::pieces(int from, int to, unsigned parity) const {
-  const auto at = static_cast<size_t>(from * ranks_ + to) * 2 + parity;
+std::byte* SharedMemoryRegion::piece(int from, int to, uint32_t number) const {
+  const auto at =
+      static_cast<size_t>(from * ranks_ + to) * kPiecesBetween + number % kPiecesBetween;
   return slots(0) + 2 * static_cast<size_t>(ranks_) * chunk_bytes_ + at * piece_bytes();
 }
 

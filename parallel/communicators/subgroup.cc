@@ -1,5 +1,6 @@
-// A round of a subgroup is a piece to each of its other ranks, and one from each. Two pieces may
-// lie between two ranks, and a rank is at most one round ahead of another, so all can send first.
+// A round of a subgroup is a piece to each of its other ranks, and one from each. More pieces
+// than two may lie between two ranks, and a rank is at most one round ahead of another, so all can
+// send first.
 #include "parallel/communicators/subgroup.h"
 
 #include <algorithm>

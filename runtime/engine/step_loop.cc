@@ -121,7 +121,7 @@ std::optional<proto::StepInput> StepLoop::next_step(double now) {
 }
 
 bool StepLoop::next_step(double now, proto::StepInput& step) {
-  if (steps_in_flight() >= config_.max_steps_in_flight) return false;
+  if (steps_in_flight() >= config_.most_in_flight()) return false;
   if (alone_) {
     if (steps_in_flight() > 0) return false;
     scheduler_.add_seq_group(std::move(alone_));

@@ -41,16 +41,19 @@ class CpuModelRunner final : public ModelRunner {
 void CpuModelRunner::launch(const proto::StepInput& input) {
   ProfileSpan span(kStepSpan);
   const auto begun = Clock::now();
+  stages_.begin_step();
+  stages_.hear_tokens(input);
   ModelStep step = stages_.take_message(input);
   stages_.prepare(input, step, span);
   or_abort(stages_.group(), [&] {
     if (step.has_encoder_work()) encode(step);
     if (step.has_decoder_work()) decode(step);
-    stages_.share_output(step);
+    stages_.tell_tokens(step);
   });
   stages_.advance(step);
   append_tokens(step);
   step.out.set_seconds(seconds_since(begun));
+  stages_.end_step(step);
   answers_.push_back(std::move(step.out));
 }
 
@@ -112,18 +115,19 @@ void CpuModelRunner::choose(const Tensor& hidden, ModelStep& step) {
 
 // Sequences go on with their tokens; those of beams come with the next step's message.
 void CpuModelRunner::append_tokens(const ModelStep& step) {
+  if (!stages_.chooses_tokens()) return stages_.expect_tokens(step);
   const std::vector<const SampleRow*> sequences = step.sampled_rows();
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (uses_beams(sequences[i]->group->params)) continue;
-    const auto& [output, seq_id] = step.sampled[i];
+    const int64_t seq_id = step.sampled[i].seq_id;
     // The table's own, which the batch only reads.
     auto& group = const_cast<WorkerGroup&>(*sequences[i]->group);
-    const auto& samples = step.out.outputs(output).samples();
-    auto sample = std::find_if(samples.begin(), samples.end(),
-                               [&](const auto& s) { return s.seq_id() == seq_id; });
-    stages_.table().append_token(group, seq_id, sample->token_id());
-    while (++sample != samples.end() && sample->seq_id() == seq_id)
-      stages_.table().append_behind_draft(group, seq_id, sample->token_id());
+    step.for_each_token(i, [&](int32_t token, bool behind_draft) {
+      if (behind_draft)
+        stages_.table().append_behind_draft(group, seq_id, token);
+      else
+        stages_.table().append_token(group, seq_id, token);
+    });
   }
 }
 

@@ -336,6 +336,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
                                  const ModelConfig& model, DType dtype) {
   SchedulerConfig out;
   out.whole_prompts = limits_of(model).whole_prompts;
+  out.stages = stages_of(config);
   out.max_num_seqs = config.scheduling().max_num_seqs();
   out.max_num_batched_tokens = config.scheduling().max_num_batched_tokens();
   out.preemption = preemption_of(config);

@@ -1,19 +1,20 @@
 #include "runtime/execution/pipeline.h"
 
+#include <algorithm>
 #include <array>
-#include <limits>
-#include <stdexcept>
-#include <string>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "base/seconds_since.h"
+#include "parallel/communicators/round_communicator.h"
 
 namespace tandem {
 namespace {
 
 template <class T, size_t n>
-Tensor view_of(std::array<T, n>& values) {
-  return Tensor::borrow(values.data(), {static_cast<int64_t>(sizeof(values))}, DType::kU8);
+Tensor view_of(std::span<T, n> values) {
+  return Tensor::borrow(values.data(), {static_cast<int64_t>(values.size_bytes())}, DType::kU8);
 }
 
 }  // namespace
@@ -24,30 +25,71 @@ Pipeline::Pipeline(Context& ctx, std::shared_ptr<Communicator> group, int stages
       stages_(stages),
       ranks_(group_->size() / stages),
       stage_(group_->rank() / ranks_),
-      layers_(std::move(layers)) {
+      layers_(std::move(layers)),
+      step_begun_(Clock::now()),
+      seconds_(static_cast<size_t>(stage_)) {
   TANDEM_CHECK_EQ(ranks_ * stages_, group_->size());
+  static_assert(kMostUnheard < kPiecesBetween);
 }
 
-// Rows and columns of the sum, and whether there is an update; then the tensors.
+double StageSeconds::sum() const {
+  return std::accumulate(of_stage.begin(), of_stage.end(), 0.0);
+}
+
+void Pipeline::begin_step() {
+  told_before_ = told_;
+  step_begun_ = Clock::now();
+  waited_ = encoder_seconds_ = 0;
+  std::fill(seconds_.begin(), seconds_.end(), 0);
+}
+
+void Pipeline::end_step() { computed_before_ = computed(); }
+
+double Pipeline::computed() const { return computed_before_ + seconds_since(step_begun_) - waited_; }
+
+// What it waits is not computed. A send waits only if the receiver is far behind.
+void Pipeline::send(const Tensor& x, int to) {
+  const auto begun = Clock::now();
+  group_->send(x, to);
+  waited_ += seconds_since(begun);
+}
+
+void Pipeline::receive(const Tensor& x, int from) {
+  const auto begun = Clock::now();
+  group_->receive(x, from);
+  waited_ += seconds_since(begun);
+}
+
+// The stages' seconds; rows and columns of the sum, and whether there is an update; then the
+// tensors. What a stage computes behind its last message of a step goes with the next step's.
 void Pipeline::send_on(const StageState& state) {
   const int to = rank_of(stage_ + 1);
-  std::array<int64_t, 3> head{state.sum.dim(0), state.sum.dim(1), !state.update.empty()};
   TANDEM_CHECK(state.sum.dtype() == DType::kF32);
-  group_->send(view_of(head), to);
-  group_->send(state.sum, to);
-  if (!state.update.empty()) group_->send(state.update, to);
+  told_ = computed();
+  std::vector<double> seconds = seconds_;
+  seconds.push_back(told_ - told_before_);
+  seconds.push_back(encoder_seconds_);
+  std::array<int64_t, 3> head{state.sum.dim(0), state.sum.dim(1), !state.update.empty()};
+  send(view_of(std::span(seconds)), to);
+  send(view_of(std::span(head)), to);
+  send(state.sum, to);
+  if (!state.update.empty()) send(state.update, to);
 }
 
 StageState Pipeline::receive_state() {
   const int from = rank_of(stage_ - 1);
+  std::vector<double> seconds(seconds_.size() + 1);
   std::array<int64_t, 3> head{};
-  group_->receive(view_of(head), from);
+  receive(view_of(std::span(seconds)), from);
+  receive(view_of(std::span(head)), from);
+  encoder_seconds_ = seconds.back();
+  std::copy(seconds.begin(), seconds.end() - 1, seconds_.begin());
   StageState state;
   state.sum = ctx_.make({head[0], head[1]}, DType::kF32);
-  group_->receive(state.sum, from);
+  receive(state.sum, from);
   if (head[2] != 0) {
     state.update = ctx_.make({head[0], head[1]}, DType::kF32);
-    group_->receive(state.update, from);
+    receive(state.update, from);
   }
   return state;
 }
@@ -56,7 +98,9 @@ StageState Pipeline::receive_state() {
 Tensor Pipeline::encode(Model& model, const StepTensors& in) {
   StageState state;
   if (stage_ > 0) state = receive_state();
+  const double begun = computed();
   if (layers_.encodes()) state = model.encode_stage(in, std::move(state));
+  encoder_seconds_ += computed() - begun;
   if (!is_last()) send_on(state);
   return layers_.decodes() ? state.sum : Tensor();
 }
@@ -76,41 +120,34 @@ void Pipeline::add_up(const Tensor& x) {
   if (!layers_.decodes()) return;
   if (!layers_.decoder.has_first()) {
     const Tensor before = ctx_.make(x.shape(), DType::kF32);
-    group_->receive(before, rank_of(stage_ - 1));
+    receive(before, rank_of(stage_ - 1));
     for (int64_t i = 0; i < x.size(); ++i) x.data<float>()[i] += before.data<float>()[i];
   }
-  if (!is_last()) group_->send(x, rank_of(stage_ + 1));
+  if (!is_last()) send(x, rank_of(stage_ + 1));
 }
 
-void Pipeline::share(proto::StepOutput& out) {
-  std::array<int64_t, 1> size{};
-  std::string bytes;
-  const auto content = [&] {
-    return Tensor::borrow(bytes.data(), {static_cast<int64_t>(bytes.size())}, DType::kU8);
-  };
-  if (is_last()) {
-    bytes = out.SerializeAsString();
-    size[0] = static_cast<int64_t>(bytes.size());
-    for (int stage = 0; stage < stage_; ++stage) {
-      group_->send(view_of(size), rank_of(stage));
-      group_->send(content(), rank_of(stage));
-    }
-    return;
-  }
-  const int from = rank_of(stages_ - 1);
-  group_->receive(view_of(size), from);
-  TANDEM_CHECK(size[0] >= 0 && size[0] <= std::numeric_limits<int32_t>::max());
-  bytes.resize(static_cast<size_t>(size[0]));
-  group_->receive(content(), from);
-  if (!out.ParseFromString(bytes))
-    throw std::runtime_error("the last stage's answer is not a StepOutput");
+void Pipeline::tell(std::span<int32_t> tokens) {
+  TANDEM_CHECK(is_last());
+  for (int stage = 0; stage < stage_; ++stage) send(view_of(tokens), rank_of(stage));
+}
+
+void Pipeline::hear(std::span<int32_t> tokens) {
+  TANDEM_CHECK(!is_last());
+  receive(view_of(tokens), rank_of(stages_ - 1));
+}
+
+StageSeconds Pipeline::seconds() const {
+  TANDEM_CHECK(is_last());
+  StageSeconds out{seconds_, encoder_seconds_};
+  out.of_stage.push_back(computed() - computed_before_);
+  return out;
 }
 
 Pipeline::Heads Pipeline::heads_of(const Model& model) {
   std::array<uint8_t, 2> heads{model.has_language_head(), model.has_output_head()};
   for (int stage = 0; stage + 1 < stages_; ++stage) {
-    if (is_last()) group_->send(view_of(heads), rank_of(stage));
-    if (stage == stage_) group_->receive(view_of(heads), rank_of(stages_ - 1));
+    if (is_last()) group_->send(view_of(std::span(heads)), rank_of(stage));
+    if (stage == stage_) group_->receive(view_of(std::span(heads)), rank_of(stages_ - 1));
   }
   return {heads[0] != 0, heads[1] != 0};
 }

@@ -1,8 +1,13 @@
 // A rank's place among the stages of a pipeline: what it receives from the stage before, runs, and
-// sends on (docs/parallel.md). Synchronous; one thread.
+// sends on (docs/parallel.md). Stages are in different steps at a time: a stage begins a step
+// without waiting for what the last one says of those before. Synchronous; one thread.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "models/model.h"
 #include "models/stage_plan.h"
@@ -11,8 +16,16 @@
 
 namespace tandem {
 
-// Rank k of a stage talks to ranks k of the others only. All calls are made on all ranks of the
-// group, in the same order.
+// Seconds that the stages computed in a step, without what they waited for each other.
+struct StageSeconds {
+  std::vector<double> of_stage;
+  double encoder = 0;  // of all stages together
+
+  double sum() const;
+};
+
+// Rank k of a stage talks to ranks k of the others only. All ranks of the group run the same steps,
+// in the same order; in a step the ranks of a stage make the same calls.
 class Pipeline {
  public:
   // group: the stages' ranks one after the other, equally many of each.
@@ -24,6 +37,9 @@ class Pipeline {
   // The last stage has the heads, and chooses tokens.
   bool is_last() const { return stage_ + 1 == stages_; }
 
+  // Around what a stage does of a step; between steps its time does not count.
+  void begin_step();
+  void end_step();
   // The encoder's last hidden states [tokens, d_model], on stages that have decoder layers; nothing
   // on the others.
   Tensor encode(Model& model, const StepTensors& in);
@@ -31,8 +47,15 @@ class Pipeline {
   Tensor decode(Model& model, const StepTensors& in, KvCache& cache);
   // x, f32 in host memory, of the stages with decoder layers: on the last one their sum, in place.
   void add_up(const Tensor& x);
-  // What the last stage says of a step, on all stages. Throws std::runtime_error.
-  void share(proto::StepOutput& out);
+  // On the last stage: what it chose in a step, for the others, who hear it when they need it. They
+  // know how much it is, and take it before more than kMostUnheard steps are not heard.
+  void tell(std::span<int32_t> tokens);
+  // On the others: the same of the oldest step that was not heard. Waits for it.
+  void hear(std::span<int32_t> tokens);
+  static constexpr int kMostUnheard = 15;  // with the next, kPiecesBetween
+
+  // On the last stage, before the end of a step: of all stages, as far as they have said.
+  StageSeconds seconds() const;
 
   // Of the model as a whole.
   struct Heads {
@@ -41,14 +64,26 @@ class Pipeline {
   Heads heads_of(const Model& model);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void send(const Tensor& x, int to);
+  void receive(const Tensor& x, int from);
   void send_on(const StageState& state);
   StageState receive_state();
   int rank_of(int stage) const { return group_->rank() + (stage - stage_) * ranks_; }
+  double computed() const;  // within a step
 
   Context& ctx_;
   std::shared_ptr<Communicator> group_;
   int stages_, ranks_, stage_;  // ranks of a stage
   Stage layers_;
+  // Of this stage since it began: what it has computed in steps before this one; how much of all
+  // that the stages behind have been told, and had been told before this step.
+  double computed_before_ = 0, told_ = 0, told_before_ = 0;
+  Clock::time_point step_begun_;
+  double waited_ = 0;            // in this step, for other stages
+  std::vector<double> seconds_;  // of the stages before this one, in this step
+  double encoder_seconds_ = 0;   // of the stages so far, in this step
 };
 
 }  // namespace tandem

@@ -114,6 +114,7 @@ StepStages::StepStages(RankModel rank, const RunnerConfig& config)
              config.num_host_blocks),
       table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value(), pipeline_.get())),
       constraints_(std::move(rank.constraints)) {
+  if (!chooses_tokens()) unheard_ = std::make_unique<UnheardTokens>(*pipeline_, table_);
   if (!rank.draft_model) return;
   draft_model_ =
       std::make_unique<DraftModel>(ctx_, comm_, std::move(*rank.draft_model), config.block_size,
@@ -148,6 +149,44 @@ void StepStages::prepare(const proto::StepInput& input, ModelStep& step, Profile
   step.out.set_step(input.step());
   say_step(span, step.batch);
 }
+
+// --- Stages of a pipeline ------------------------------------------------------------------------
+
+void StepStages::begin_step() {
+  if (pipeline_) pipeline_->begin_step();
+}
+
+void StepStages::end_step(ModelStep& step) {
+  if (!pipeline_) return;
+  if (pipeline_->is_last()) {
+    const StageSeconds seconds = pipeline_->seconds();
+    step.out.mutable_stage_seconds()->Add(seconds.of_stage.begin(), seconds.of_stage.end());
+    step.out.set_encoder_seconds(seconds.encoder);
+    step.out.set_seconds(seconds.sum());
+  }
+  pipeline_->end_step();
+}
+
+void StepStages::hear_tokens(const proto::StepInput& input) {
+  if (unheard_) or_abort(group(), [&] { unheard_->hear_for(input); });
+}
+
+void StepStages::tell_tokens(const ModelStep& step) {
+  if (!pipeline_ || !pipeline_->is_last()) return;
+  std::vector<int32_t> tokens;
+  const std::vector<const SampleRow*> rows = step.sampled_rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!UnheardTokens::is_told(*rows[i])) continue;
+    const size_t end = tokens.size() + UnheardTokens::most_of(*rows[i]);
+    step.for_each_token(i, [&](int32_t token, bool) { tokens.push_back(token); });
+    tokens.resize(end, UnheardTokens::kNone);
+  }
+  if (!tokens.empty()) pipeline_->tell(tokens);
+}
+
+void StepStages::expect_tokens(const ModelStep& step) { unheard_->expect(step.sampled_rows()); }
+
+// -------------------------------------------------------------------------------------------------
 
 AdapterSet* StepStages::adapters() { return adapters_ ? &adapters_->set() : nullptr; }
 

@@ -3,6 +3,7 @@
 // thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/model_runner.h"
+#include "runtime/execution/unheard_tokens.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -51,6 +53,16 @@ struct ModelStep {
   bool has_decoder_work() const { return batch.input.has_decoder_work(); }
   // The rows of `sampled`. They point into `batch`.
   std::vector<const SampleRow*> sampled_rows() const;
+  // Of the i-th row of `sampled`, whose tokens have been chosen: f(token, behind a draft).
+  template <class F>
+  void for_each_token(size_t i, const F& f) const {
+    const auto& [output, seq_id] = sampled[i];
+    const auto& samples = out.outputs(output).samples();
+    auto sample = std::find_if(samples.begin(), samples.end(),
+                               [&](const auto& s) { return s.seq_id() == seq_id; });
+    f(sample->token_id(), false);
+    while (++sample != samples.end() && sample->seq_id() == seq_id) f(sample->token_id(), true);
+  }
 };
 
 // Puts the sample of a row where it belongs in `out`.
@@ -100,10 +112,15 @@ class StepStages {
   void add_weights(const CrossWeights& weights, ModelStep& step);
   // Log-probabilities of prompt tokens, from the decoder's last hidden states [tokens, d_model].
   void add_prompt_logprobs(const Tensor& hidden, ModelStep& step);
-  // Behind the choice of tokens: all stages get what the last one says.
-  void share_output(ModelStep& step) {
-    if (pipeline_) pipeline_->share(step.out);
-  }
+  // With stages, before take_message(): waits for tokens of steps before that this step needs.
+  void hear_tokens(const proto::StepInput& input);
+  // Behind the choice of tokens: the other stages may hear them.
+  void tell_tokens(const ModelStep& step);
+  // Behind advance(), on stages that choose no tokens: the sequences go on with unknown ones.
+  void expect_tokens(const ModelStep& step);
+  // Around a step. end_step() adds what the stages say of their time.
+  void begin_step();
+  void end_step(ModelStep& step);
   // Behind the model: chunks count as computed.
   void advance(const ModelStep& step) { table_.advance(step.scheduled); }
 
@@ -135,6 +152,7 @@ class StepStages {
   PositionPadding position_padding_;
   KvCachePools pools_;
   SequenceTable table_;
+  std::unique_ptr<UnheardTokens> unheard_;  // null: this rank chooses tokens
   std::unique_ptr<DraftModel> draft_model_;
   std::shared_ptr<ConstraintStore> constraints_;
 };

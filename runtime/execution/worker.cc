@@ -314,6 +314,10 @@ int threads_of_rank(int cores, int num_ranks, bool has_own_cores) {
   return has_own_cores ? cores : std::max(1, cores / num_ranks);
 }
 
+int answering_rank(const proto::WorkerSetup& setup) {
+  return setup.size() - setup.size() / stages_of(setup.config());
+}
+
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
   CommunicatorOptions options;
   if (setup.communicator_timeout() > 0)

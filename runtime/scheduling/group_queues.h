@@ -25,6 +25,7 @@ struct QueuedGroup {
   bool known_to_workers = false;
   bool dropped = false;     // it is in no queue: steps in flight refer to it
   int steps_in_flight = 0;  // those that it is in
+  uint64_t last_step = 0;   // the number of the latest of them
   int planned_index = -1;   // into PlannedStep::groups(), while a step is being scheduled
 };
 

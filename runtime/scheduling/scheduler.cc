@@ -31,7 +31,7 @@ Scheduler::Scheduler(const SchedulerConfig& config)
       blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks,
               /*watermark=*/0.01, {config.enable_encoder_cache, config.enable_prefix_caching}),
       beams_(blocks_),
-      planner_(config_, queues_, blocks_, beams_),
+      planner_(config_, queues_, blocks_, beams_, steps_),
       speculator_(config_, blocks_),
       writer_(blocks_.tables()),
       planned_(config.max_num_seqs),
@@ -39,6 +39,7 @@ Scheduler::Scheduler(const SchedulerConfig& config)
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
   TANDEM_CHECK_GT(config.max_steps_in_flight, 0);
+  TANDEM_CHECK_GT(config.stages, 0);
 }
 
 // --- Groups that come and go ---------------------------------------------------------------------
@@ -99,7 +100,7 @@ proto::StepInput Scheduler::schedule(double now) {
 }
 
 void Scheduler::schedule(double now, proto::StepInput& message) {
-  TANDEM_CHECK(steps_.size() < config_.max_steps_in_flight, "the oldest step was not completed");
+  TANDEM_CHECK(steps_.size() < config_.most_in_flight(), "the oldest step was not completed");
   end_searches(now);
   if (speculator_.enabled() && speculator_.waits(queues_, steps_, now)) return;
   planned_.begin(now, config_.max_num_batched_tokens);
@@ -191,7 +192,10 @@ void Scheduler::take_answer(const SequenceInFlight& scheduled, const StepAnswers
   if (answer.candidates != nullptr) return BeamSearchDriver::collect(scheduled, *answer.candidates);
   const int from = seq.num_known_tokens();
   seq.resolve_pending(answer.token);
-  for (const int32_t token : answer.more) seq.go_on_behind_draft(token);
+  // Of a group that has been preempted since, to be recomputed, nothing is computed.
+  const bool computed = scheduled.queued->queue != Queue::kWaiting;
+  for (const int32_t token : answer.more)
+    computed ? seq.go_on_behind_draft(token) : seq.append_token(token);
   if (scheduled.has_drafts()) speculator_.count(scheduled, answer.drafts, answer.more.size());
   cache_blocks(group, seq, from);
 }
@@ -261,7 +265,7 @@ void Scheduler::check_integrity() const {
   for (const auto& [id, queued] : queues_.all()) check_group(*queued);
   TANDEM_CHECK(queues_.num_running_seqs() <= config_.max_num_seqs);
   TANDEM_CHECK(planned_.groups().empty());
-  TANDEM_CHECK_LE(steps_.size(), config_.max_steps_in_flight);
+  TANDEM_CHECK_LE(steps_.size(), config_.most_in_flight());
   steps_.check_integrity(queues_);
   speculator_.check_integrity(queues_);
 }

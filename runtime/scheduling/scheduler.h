@@ -39,7 +39,7 @@ class Scheduler {
 
   // The next step. It has no groups and deltas if nothing can run, or if everything waits for the
   // results of steps in flight. A step without work is not in flight, and has no number. Fewer than
-  // max_steps_in_flight steps may be in flight. now: seconds, of any clock.
+  // most_in_flight() steps may be in flight. now: seconds, of any clock.
   proto::StepInput schedule(double now);
   // The same, into an empty message (which may lie in an arena).
   void schedule(double now, proto::StepInput& message);

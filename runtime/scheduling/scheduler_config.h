@@ -33,8 +33,10 @@ struct SchedulerConfig {
   // kAuto: the time to move one cached token's keys and values out and back, in units of the time
   // to compute one token.
   double swap_cost = 0.05;
-  // Steps that are scheduled and not completed. 1: schedule() and complete_step() alternate.
+  // Steps of a group that are scheduled and not completed. 1: it waits for each answer.
   int max_steps_in_flight = 1;
+  // Of the workers' pipeline: so many steps of different groups are under way at a time (§7).
+  int stages = 1;
   // Workers search beams as we do (searches_ahead(), token_choice.h), over rows of so many entries:
   // then rounds run ahead of their results. 0: they do not.
   int beam_vocabulary = 0;
@@ -44,6 +46,9 @@ struct SchedulerConfig {
   bool enable_prefix_caching = false;
   bool enable_encoder_cache = false;
   SpeculationConfig speculation = {};
+
+  // Steps that are scheduled and not completed.
+  int most_in_flight() const { return max_steps_in_flight + stages - 1; }
 };
 
 }  // namespace tandem

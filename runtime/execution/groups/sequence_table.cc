@@ -107,14 +107,26 @@ SequenceTable::PendingToken SequenceTable::append_pending(WorkerGroup& group, in
   return {group.request_id, seq_id, group.find(seq_id)->output.size() - 1, group.incarnation};
 }
 
-void SequenceTable::know(const PendingToken& pending, int32_t token) {
+void SequenceTable::know(const PendingToken& pending, std::span<const int32_t> tokens) {
   const auto it = groups_.find(pending.request_id);
   if (it == groups_.end() || it->second.incarnation != pending.incarnation) return;
   WorkerSequence* const seq = it->second.find(pending.seq_id);
   if (seq == nullptr) return;
   TANDEM_CHECK_LT(pending.index, seq->output.size());
   TANDEM_CHECK_LT(seq->output[pending.index], 0);
-  seq->output[pending.index] = token;
+  TANDEM_CHECK(!tokens.empty(), "a token that is not said");
+  seq->output[pending.index] = tokens.front();
+  if (tokens.size() == 1) return;
+  TANDEM_CHECK_EQ(pending.index + 1, seq->output.size());
+  for (const int32_t token : tokens.subspan(1)) append_behind_draft(it->second, seq->seq_id, token);
+}
+
+bool SequenceTable::has_unknown_tokens(const std::string& request_id) const {
+  const auto it = groups_.find(request_id);
+  return it != groups_.end() &&
+         std::any_of(it->second.seqs.begin(), it->second.seqs.end(), [](const WorkerSequence& seq) {
+           return !seq.output.empty() && seq.output.back() < 0;
+         });
 }
 
 void SequenceTable::go_on(WorkerGroup& group, int pages,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -33,8 +34,8 @@ class SequenceTable {
   void append_token(WorkerGroup& group, int64_t seq_id, int32_t token);
   // Behind a draft that was right, which is the sequence's last token: it is computed.
   void append_behind_draft(WorkerGroup& group, int64_t seq_id, int32_t token);
-  // The same for a token that only a device knows so far; `id` < 0 stands for it until know() says
-  // which it is. By then the sequence may have gone, or come again.
+  // The same for a token that only a device or another rank knows so far; `id` < 0 stands for it
+  // until know() says which it is. By then the sequence may have gone, or come again.
   struct PendingToken {
     std::string request_id;
     int64_t seq_id = 0;
@@ -42,7 +43,11 @@ class SequenceTable {
     uint64_t incarnation = 0;
   };
   PendingToken append_pending(WorkerGroup& group, int64_t seq_id, int32_t id);
-  void know(const PendingToken& pending, int32_t token);
+  void know(const PendingToken& pending, int32_t token) { know(pending, std::span(&token, 1)); }
+  // The last token of a sequence, and those behind it: each is behind a draft that was right.
+  void know(const PendingToken& pending, std::span<const int32_t> tokens);
+  // Whether some last token of the group is not known. False if there is no such group.
+  bool has_unknown_tokens(const std::string& request_id) const;
 
   // A round of a group with beams_ahead was launched. Its beams may have changed places by the next
   // one: what is here of their tokens but the last, and of their full blocks, is void from now on.

@@ -10,6 +10,7 @@ void PlannedStep::begin(double time, int tokens) {
   TANDEM_CHECK(groups_.empty(), "a step is being scheduled");
   now = time;
   budget = tokens;
+  num_seqs = 0;
   preempting = room = true;
 }
 

@@ -55,6 +55,7 @@ class PlannedStep {
 
   double now = 0;
   int budget = 0;                      // tokens left
+  int num_seqs = 0;                    // that are in it
   bool preempting = true;              // decodes may preempt groups behind them
   bool room = true;                    // no running group lacks blocks, none was preempted
   BlockPairs swap_out, swap_in, copy;  // of blocks

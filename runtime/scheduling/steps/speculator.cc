@@ -23,6 +23,7 @@ bool speculates(const SequenceGroup& group) { return group.beams() == nullptr &&
 Speculator::Speculator(const SchedulerConfig& config, BlockManager& blocks)
     : config_(config.speculation),
       runs_ahead_(config.max_steps_in_flight > 1),
+      stages_(config.stages),
       blocks_(blocks),
       times_(config_.rows_of_a_step) {
   stats_.accepted_per_position.resize(static_cast<size_t>(config_.num_tokens));
@@ -68,7 +69,8 @@ bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps, do
     measure_pause(queues, now);
     return false;
   }
-  if (steps.has_drafts()) return true;
+  if (steps.size() < stages_) return false;  // the next step is of other groups
+  if (steps.has_drafts(stages_ - 1)) return true;
   return !too_many(queues) && is_worth_a_pause(queues, /*in_flight=*/true);
 }
 

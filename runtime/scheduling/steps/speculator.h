@@ -33,8 +33,8 @@ class Speculator {
 
   bool enabled() const { return config_.num_tokens > 0; }
 
-  // Whether to schedule nothing until the steps in flight are complete. One reason: a step has
-  // drafts, so the lengths of its sequences are unknown. The other: drafts made after a pause are
+  // Whether to schedule nothing until steps in flight are complete, of those that the next one would
+  // run ahead of. One reason: a step has drafts, so the lengths of its sequences are unknown. The other: drafts made after a pause are
   // worth more than the pause. now: by the clock of schedule().
   bool waits(const GroupQueues& queues, const StepsInFlight& steps, double now);
   // Adds drafts to the decodes of a planned step, from the rest of the budget and from blocks that
@@ -75,6 +75,7 @@ class Speculator {
 
   const SpeculationConfig& config_;
   const bool runs_ahead_;
+  const int stages_;
   BlockManager& blocks_;
   HitRates rates_;
   std::unordered_map<int64_t, DraftLookup> lookups_;  // by sequence id

@@ -82,32 +82,35 @@ bool StepPlanner::encoder_turn_due() const {
   if (cost == 0 || queues_.num_running_seqs() <= left || !can_admit(head)) return false;
   int64_t able = 0;
   for (const QueuedGroup* queued : queues_.running())
-    for (const auto& seq : queued->group->seqs()) able += may_run(*seq, *queued->group);
-  return able > left;
+    if (is_next(*queued))
+      for (const auto& seq : queued->group->seqs()) able += may_run(*seq, *queued->group);
+  return std::min<int64_t>(able, share_of(queues_.num_running_seqs())) > left;
 }
 
 void StepPlanner::schedule_running(PlannedStep& step) {
   std::vector<QueuedGroup*> prompts;
-  for (size_t i = 0; i < queues_.running().size() && step.budget > 0; ++i) {
+  const int most = step.num_seqs + share_of(queues_.num_running_seqs());
+  for (size_t i = 0; i < queues_.running().size() && step.budget > 0 && step.num_seqs < most; ++i) {
     QueuedGroup& queued = *queues_.running()[i];
-    if (queued.planned_index >= 0) continue;
+    if (queued.planned_index >= 0 || !is_next(queued)) continue;
     bool has_prompts = false;
     std::vector<SequenceChunk> chunks = choose_decodes(*queued.group, step, &has_prompts);
     if (has_prompts) prompts.push_back(&queued);
     if (chunks.empty() || !make_room(queued, blocks_of(chunks), step)) continue;
     append_slots(*queued.group, chunks, step);
     step.budget -= static_cast<int>(chunks.size());
+    step.num_seqs += static_cast<int>(chunks.size());
     step.put(queued).chunks = std::move(chunks);
   }
   // Preemption strikes behind the group that needs blocks, so these still run.
   for (QueuedGroup* queued : prompts) {
-    if (step.budget == 0) break;
+    if (step.budget == 0 || step.num_seqs >= most) break;
     choose_prompts(*queued->group, 2, step, step.put(*queued).chunks);
   }
 }
 
 void StepPlanner::schedule_swapped(PlannedStep& step) {
-  while (queues_.first_swapped() != nullptr && step.budget > 0) {
+  while (queues_.first_swapped() != nullptr && step.budget > 0 && has_seat(step)) {
     QueuedGroup& queued = *queues_.first_swapped();
     const SequenceGroup& group = *queued.group;
     std::vector<SequenceChunk> chunks = choose_decodes(group, step, nullptr);
@@ -119,6 +122,7 @@ void StepPlanner::schedule_swapped(PlannedStep& step) {
     queues_.move_to(queued, QueuedGroup::Queue::kRunning);
     append_slots(group, chunks, step);
     step.budget -= static_cast<int>(chunks.size());
+    step.num_seqs += static_cast<int>(chunks.size());
     choose_prompts(group, 2, step, chunks);
     step.put(queued).chunks = std::move(chunks);
   }
@@ -126,7 +130,7 @@ void StepPlanner::schedule_swapped(PlannedStep& step) {
 
 void StepPlanner::schedule_waiting(PlannedStep& step) {
   while (queues_.first_swapped() == nullptr && queues_.first_waiting() != nullptr &&
-         step.budget > 0) {
+         step.budget > 0 && has_seat(step)) {
     QueuedGroup& head = *queues_.first_waiting();
     if (indivisible_cost(*head.group) > step.budget || !can_admit(head)) return;
     admit(head, step);
@@ -167,6 +171,7 @@ void StepPlanner::choose_prompts(const SequenceGroup& group, int min_tokens, Pla
     const int more = std::min(step.budget, seq->num_uncomputed_tokens() - left - whole);
     chunks.push_back({.seq = seq.get(), .tokens = whole + more});
     step.budget -= more;
+    ++step.num_seqs;
   }
 }
 
@@ -177,6 +182,7 @@ void StepPlanner::choose_admitted(const QueuedGroup& queued, PlannedStep& step) 
   if (group.searches_ahead() && group.launched()) {
     chunks = choose_decodes(group, step, nullptr);
     step.budget -= static_cast<int>(chunks.size());
+    step.num_seqs += static_cast<int>(chunks.size());
   }
   choose_prompts(group, 1, step, chunks);
 }
@@ -191,6 +197,24 @@ void StepPlanner::append_slots(const SequenceGroup& group, std::vector<SequenceC
     TANDEM_CHECK(chunk.copies.empty() || !group.searches_ahead());
     append(chunk.copies, step.copy);
   }
+}
+
+// --- Steps of stages -----------------------------------------------------------------------------
+
+// Steps that are under way at different stages have no group in common.
+bool StepPlanner::is_next(const QueuedGroup& queued) const {
+  return !steps_.has_lately(queued, config_.stages - 1);
+}
+
+// So many of the sequences are in each of the steps that are under way.
+int StepPlanner::share_of(int seqs) const { return (seqs + config_.stages - 1) / config_.stages; }
+
+// For a group that comes in: those that wait will be spread over the steps, too, each as one
+// sequence at least.
+bool StepPlanner::has_seat(const PlannedStep& step) const {
+  if (config_.stages == 1) return true;
+  const int seqs = queues_.num_running_seqs() + queues_.num_swapped() + queues_.num_waiting();
+  return step.num_seqs < share_of(std::min(seqs, config_.max_num_seqs));
 }
 
 // --- Blocks and seats ----------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/steps/beam_search_driver.h"
 #include "runtime/scheduling/steps/planned_step.h"
+#include "runtime/scheduling/steps/steps_in_flight.h"
 
 namespace tandem {
 
@@ -22,8 +23,8 @@ class StepPlanner {
  public:
   // All of them must outlive it.
   StepPlanner(const SchedulerConfig& config, GroupQueues& queues, BlockManager& blocks,
-              const BeamSearchDriver& beams)
-      : config_(config), queues_(queues), blocks_(blocks), beams_(beams) {}
+              const BeamSearchDriver& beams, const StepsInFlight& steps)
+      : config_(config), queues_(queues), blocks_(blocks), beams_(beams), steps_(steps) {}
 
   // Fills the step, which has begun. Groups change queues; they advance when it is launched.
   void plan(PlannedStep& step);
@@ -46,6 +47,10 @@ class StepPlanner {
   void append_slots(const SequenceGroup& group, std::vector<SequenceChunk>& chunks,
                     PlannedStep& step);
 
+  bool is_next(const QueuedGroup& queued) const;
+  int share_of(int seqs) const;
+  bool has_seat(const PlannedStep& step) const;
+
   bool make_room(const QueuedGroup& queued, int blocks, PlannedStep& step);
   bool seats_for(const SequenceGroup& group) const;
   bool keeps_headroom(const SequenceGroup& group, int blocks) const;
@@ -61,6 +66,7 @@ class StepPlanner {
   GroupQueues& queues_;
   BlockManager& blocks_;
   const BeamSearchDriver& beams_;
+  const StepsInFlight& steps_;
   bool last_was_turn_ = false;
   bool last_lacked_room_ = false;
   int num_preemptions_ = 0;

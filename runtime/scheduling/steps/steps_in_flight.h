@@ -50,8 +50,14 @@ class StepsInFlight {
   void complete_oldest();
 
   int size() const { return static_cast<int>(steps_.size()); }
-  // Some sequence may have got more tokens than are pending.
-  bool has_drafts() const { return !steps_.empty() && steps_.back().has_drafts(); }
+  // Some sequence may have got more tokens than are pending, in a step that is followed by so many
+  // others, or more.
+  bool has_drafts(int behind = 0) const;
+  // Whether the group is in one of the last `latest` steps, counted from the next one.
+  bool has_lately(const QueuedGroup& queued, int latest) const {
+    return queued.steps_in_flight > 0 &&
+           queued.last_step + static_cast<uint64_t>(latest) >= next_number_;
+  }
   // The oldest one's number; 0: there is none.
   uint64_t oldest_number() const { return steps_.empty() ? 0 : steps_.front().number; }
   // When the step that was completed last was scheduled.

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kBlockSize = 4, kDeviceBlocks = 110, kHostBlocks = 60;
+constexpr int kBlockSize = 4, kDeviceBlocks = 110, kHostBlocks = 60, kMostDrafts = 3;
 
 // Owns what a runner needs.
 struct Rank {
@@ -57,7 +57,8 @@ struct Rank {
         {.ctx = ctx, .comm = *own, .model = std::move(model), .pipeline = std::move(pipeline)},
         {.block_size = kBlockSize,
          .num_device_blocks = kDeviceBlocks,
-         .num_host_blocks = kHostBlocks});
+         .num_host_blocks = kHostBlocks,
+         .max_drafts = kMostDrafts});
   }
   Context ctx;
   std::shared_ptr<Communicator> group, own;
@@ -67,22 +68,30 @@ struct Rank {
 struct Recording {
   std::vector<proto::StepInput> steps;
   std::vector<proto::StepOutput> outputs;
-  int preemptions = 0;
+  int preemptions = 0, most_in_flight = 0;
+  int64_t right_drafts = 0;
 };
 
-// Runs requests to their end on one rank.
+// Runs requests to their end on one rank, with steps as that many stages get them: of different
+// groups, ahead of answers, and with drafts.
 class Recorder {
  public:
-  explicit Recorder(const std::string& checkpoint)
+  Recorder(const std::string& checkpoint, int stages)
       : config_(ModelConfig::load(testing::golden_dir(checkpoint))),
         resolver_(config_, config_.vocab_size),
         comm_(make_local_communicator()),
         rank_(checkpoint, *comm_),
-        scheduler_({.max_num_seqs = 24,
-                    .max_num_batched_tokens = 110,
-                    .block_size = kBlockSize,
-                    .num_device_blocks = kDeviceBlocks,
-                    .num_host_blocks = kHostBlocks}) {}
+        scheduling_(
+            {.max_num_seqs = 24,
+             .max_num_batched_tokens = 110,
+             .block_size = kBlockSize,
+             .num_device_blocks = kDeviceBlocks,
+             .num_host_blocks = kHostBlocks,
+             .max_steps_in_flight = stages > 1 ? 2 : 1,
+             .stages = stages,
+             .speculation = {.num_tokens = stages > 1 ? kMostDrafts : 0,
+                             .vocabulary = config_.vocab_size}}),
+        scheduler_(scheduling_) {}
 
   void add(const json& prompt, const json& params) {
     const proto::GenerationOptions options = read_options(params);
@@ -102,13 +111,22 @@ class Recorder {
 
   Recording run() {
     Recording out;
-    while (scheduler_.has_unfinished() && out.steps.size() < 5000) {
-      out.steps.push_back(scheduler_.schedule(static_cast<double>(out.steps.size())));
-      out.outputs.push_back(rank_.runner->execute(out.steps.back()));
-      complete(out.outputs.back());
+    size_t completed = 0;
+    while ((scheduler_.has_unfinished() || completed < out.steps.size()) &&
+           out.steps.size() < 5000) {
+      while (scheduler_.steps_in_flight().size() < scheduling_.most_in_flight()) {
+        proto::StepInput step = scheduler_.schedule(static_cast<double>(out.steps.size()));
+        if (!has_work(step)) break;
+        out.steps.push_back(std::move(step));
+        out.outputs.push_back(rank_.runner->execute(out.steps.back()));
+      }
+      out.most_in_flight =
+          std::max(out.most_in_flight, static_cast<int>(out.steps.size() - completed));
+      complete(out.outputs.at(completed++));
     }
     EXPECT_FALSE(scheduler_.has_unfinished());
     out.preemptions = scheduler_.num_preemptions();
+    out.right_drafts = scheduler_.speculation_stats().accepted_tokens;
     return out;
   }
 
@@ -133,6 +151,7 @@ class Recorder {
   ParamsResolver resolver_;
   std::unique_ptr<Communicator> comm_;
   Rank rank_;
+  SchedulerConfig scheduling_;
   Scheduler scheduler_;
   std::map<std::string, proto::SamplingParams> params_;
   std::map<int64_t, int> lengths_;
@@ -140,8 +159,8 @@ class Recorder {
 };
 
 // Greedy goldens, each again with another way to choose tokens.
-Recording record(const std::string& checkpoint) {
-  Recorder recorder(checkpoint);
+Recording record(const std::string& checkpoint, int stages = 1) {
+  Recorder recorder(checkpoint, stages);
   const json variants[] = {
       {{"do_sample", true}, {"temperature", 0.8}, {"seed", 3}},
       {{"repetition_penalty", 1.4}, {"logprobs", 3}},
@@ -235,7 +254,7 @@ bool refuses_unknown_group(ModelRunner& runner) {
   return false;
 }
 
-// The recorded steps, on so many stages of that many ranks.
+// The recorded steps, on so many stages of that many ranks. The last stage's answers count.
 void expect_same_on(const std::string& checkpoint, const Recording& recording, int of_stage,
                     int stages = 1, const std::vector<int32_t>& layers = {}) {
   const int ranks = of_stage * stages;
@@ -248,7 +267,7 @@ void expect_same_on(const std::string& checkpoint, const Recording& recording, i
     }
   });
   for (const auto& e : errors) ASSERT_EQ(e, "");
-  for (size_t r = 0; r < results.size(); ++r) {
+  for (size_t r = results.size() - static_cast<size_t>(of_stage); r < results.size(); ++r) {
     for (size_t i = 0; i < recording.steps.size() && !::testing::Test::HasFatalFailure(); ++i) {
       SCOPED_TRACE(::testing::Message() << "rank " << r << " of " << stages << " stages of "
                                         << of_stage << ", step " << i);
@@ -257,6 +276,7 @@ void expect_same_on(const std::string& checkpoint, const Recording& recording, i
       ASSERT_EQ(got.size(), want.size());
       for (int g = 0; g < got.size(); ++g) {
         expect_same_group(got[g], want[g], r % static_cast<size_t>(of_stage) == 0);
+        ASSERT_EQ(results[r][i].stage_seconds_size(), stages > 1 ? stages : 0);
         if (of_stage == 1) {
           EXPECT_EQ(got[g].SerializeAsString(), want[g].SerializeAsString());
         }
@@ -294,13 +314,17 @@ INSTANTIATE_TEST_SUITE_P(Families, TensorParallelFamilies,
 class Stages : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Stages, SameTokens) {
-  const Recording recording = record(GetParam());
+  const Recording recording = record(GetParam(), 2);
+  EXPECT_EQ(recording.most_in_flight, 3);
+  EXPECT_GT(recording.preemptions, 0);
   const ModelConfig config = ModelConfig::load(testing::golden_dir(GetParam()));
   const int layers = config.encoder_layers + config.decoder_layers;
   expect_same_on(GetParam(), recording, 1, 2);
   expect_same_on(GetParam(), recording, 2, 2, {1, layers - 1});
   if (layers < 4) return;
-  expect_same_on(GetParam(), recording, 1, 3, {layers - 2, 1, 1});
+  const Recording deeper = record(GetParam(), 3);
+  EXPECT_EQ(deeper.most_in_flight, 4);
+  expect_same_on(GetParam(), deeper, 1, 3, {layers - 2, 1, 1});
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Stages, ::testing::ValuesIn(testing::text_goldens()),

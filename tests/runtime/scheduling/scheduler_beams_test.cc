@@ -106,6 +106,7 @@ class Simulation {
     config.num_host_blocks = std::vector<int>{0, 20, 200}[size_t(pick(0, 2))];
     config.preemption = static_cast<PreemptionMode>(pick(0, 2));
     config.max_steps_in_flight = pick(1, 3);
+    if (!ahead_) config.stages = pick(1, 3);
     config.enable_encoder_cache = pick(0, 2) > 0;
     config.enable_prefix_caching = pick(0, 2) > 0;
     config.beam_vocabulary = ahead_ ? testing_support::kBeamVocabulary : 0;
@@ -150,7 +151,7 @@ class Simulation {
     const bool can_execute = !flights_.empty() && !flights_.back().executed;
     const bool can_deliver = !flights_.empty() && flights_.front().executed;
     const int op = pick(0, 2);
-    if (op == 0 && int(flights_.size()) < config_.max_steps_in_flight) {
+    if (op == 0 && int(flights_.size()) < config_.most_in_flight()) {
       const bool idle = flights_.empty();
       const std::set<std::string> in_flight = pending();
       proto::StepInput step = scheduler_.schedule(now_ += 1);
@@ -176,7 +177,7 @@ class Simulation {
     for (auto& group : *flight.output.mutable_outputs())
       if (pick(0, 3) == 0) group.clear_moves();  // a worker may say nothing of them
     // With steps ahead, answers for a group that was preempted meanwhile would be passed over.
-    if (config_.max_steps_in_flight == 1 && pick(0, 9) == 0) refuse(flight.output);
+    if (config_.most_in_flight() == 1 && pick(0, 9) == 0) refuse(flight.output);
     scheduler_.complete_step(flight.output);
     scheduler_.check_integrity();
     for (const proto::BeamResult& result : scheduler_.take_beam_results()) check(result);

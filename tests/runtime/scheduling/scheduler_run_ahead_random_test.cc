@@ -39,9 +39,9 @@ struct Counts {
 
 class Simulation {
  public:
-  Simulation(uint32_t seed, int depth, Drafts drafts, Counts& counts)
+  Simulation(uint32_t seed, int depth, Drafts drafts, int stages, Counts& counts)
       : rng_(seed),
-        config_(random_config(depth, drafts)),
+        config_(random_config(depth, drafts, stages)),
         loop_(config_, seed + 1),
         counts_(counts) {}
 
@@ -82,8 +82,9 @@ class Simulation {
     return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
   }
 
-  SchedulerConfig random_config(int depth, Drafts drafts) {
+  SchedulerConfig random_config(int depth, Drafts drafts, int stages) {
     SchedulerConfig config;
+    config.stages = stages;
     config.block_size = pick({1, 2, 3, 16});
     config.max_num_seqs = pick({1, 3, 8, 16, 32});
     config.max_num_batched_tokens = pick({1, 5, 16, 32, 64});
@@ -351,15 +352,15 @@ class Simulation {
   int64_t next_seq_ = 0;
 };
 
-class SchedulerRunAheadRandom : public ::testing::TestWithParam<std::tuple<int, Drafts>> {};
+class SchedulerRunAheadRandom : public ::testing::TestWithParam<std::tuple<int, Drafts, int>> {};
 
 TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
-  const auto [depth, kind] = GetParam();
+  const auto [depth, kind, stages] = GetParam();
   const bool drafts = kind != Drafts::kNone;
   Counts counts;
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Simulation(seed, depth, kind, counts).run(200);
+    Simulation(seed, depth, kind, stages, counts).run(200);
     if (HasFailure()) return;
   }
   EXPECT_GE(counts.operations, 20'000);
@@ -378,6 +379,8 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
   EXPECT_GE(counts.caches.evicted_blocks, 3000);
   EXPECT_GE(counts.accepted, drafts ? 1000 : 0);
   EXPECT_EQ(counts.drafted > counts.accepted, drafts) << "some are wrong";
+  EXPECT_GE(counts.ahead, stages > 1 ? 3000 : 0);
+  EXPECT_GE(counts.several, stages > 2 ? 1000 : 0);
   if (depth == 1 || drafts) return;
   EXPECT_GE(counts.ahead, 5000);
   EXPECT_GE(counts.waited, 100);
@@ -389,7 +392,13 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
 INSTANTIATE_TEST_SUITE_P(StepsInFlight, SchedulerRunAheadRandom,
                          ::testing::Combine(::testing::Values(1, 2, 3, 5),
                                             ::testing::Values(Drafts::kNone, Drafts::kLookedUp,
-                                                              Drafts::kByModel)));
+                                                              Drafts::kByModel),
+                                            ::testing::Values(1)));
+// As many steps more, of other groups.
+INSTANTIATE_TEST_SUITE_P(Stages, SchedulerRunAheadRandom,
+                         ::testing::Combine(::testing::Values(1, 2),
+                                            ::testing::Values(Drafts::kNone, Drafts::kLookedUp),
+                                            ::testing::Values(2, 3, 4)));
 
 }  // namespace
 }  // namespace tandem::scheduler_run_ahead_random_test

@@ -45,7 +45,7 @@ class BeamLoop {
   void run_to_end() {
     for (int i = 0; scheduler_.has_unfinished() || !answers.empty(); ++i) {
       ASSERT_LT(i, 1000) << "no progress";
-      if (std::ssize(answers) < config_.max_steps_in_flight) schedule();
+      if (std::ssize(answers) < config_.most_in_flight()) schedule();
       if (!answers.empty()) complete();
     }
     EXPECT_EQ(free_blocks(), config_.num_device_blocks);

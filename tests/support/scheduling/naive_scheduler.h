@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "runtime/scheduling/scheduler.h"
@@ -34,6 +36,8 @@ class NaiveScheduler {
   proto::StepInput schedule(double now) {
     sweep();
     before_ = look();
+    share_ = (before_.running_seqs + config_.stages - 1) / config_.stages;
+    before_.able = std::min(before_.able, share_);
     proto::StepInput step = scheduler_.schedule(now);
     scheduler_.check_integrity();
     after_ = look();
@@ -43,6 +47,7 @@ class NaiveScheduler {
       last_was_turn_ = turn_ = lacked_blocks_ = false;
       return step;
     }
+    if (has_work(step)) check_stages(step.step());
     check_tokens();
     check_order();
     check_encoders();
@@ -81,7 +86,7 @@ class NaiveScheduler {
     Ids waiting, running, swapped;                        // in order
     std::map<std::string, std::vector<int64_t>> decodes;  // one token to compute
     int running_seqs = 0;
-    int able = 0;  // of those, with tokens left to sample
+    int able = 0;  // of those, with tokens left to sample; of a step's share
   };
 
   Look look() const {
@@ -95,8 +100,10 @@ class NaiveScheduler {
                                             : look.waiting)
           .push_back(id_of(key));
       if (status != SequenceStatus::kRunning) continue;
+      const bool late = is_late(group);
       for (const Sequence* seq : group->unfinished_seqs()) {
         ++look.running_seqs;
+        if (late) continue;
         look.able += seq->output_len() < group->params().max_tokens();
         if (seq->num_uncomputed_tokens() == 1 && seq->output_len() < group->params().max_tokens())
           look.decodes[id_of(key)].push_back(seq->seq_id());
@@ -143,6 +150,27 @@ class NaiveScheduler {
           check_drafts(group.request_id(), seq);
       }
     }
+  }
+
+  // In one of the steps that other stages may still compute. (Groups in flight stay in memory.)
+  bool is_late(const SequenceGroup* group) const {
+    const uint64_t oldest = scheduler_.steps_in_flight().oldest_number();
+    return std::any_of(latest_.begin(), latest_.end(), [&](const auto& step) {
+      return oldest > 0 && step.first >= oldest && step.second.count(group) > 0;
+    });
+  }
+
+  // Steps at different stages have no group in common. (A group that comes back may be in one.)
+  void check_stages(uint64_t number) {
+    std::set<const SequenceGroup*> groups;
+    for (const std::string& id : scheduled_) {
+      const SequenceGroup* group = scheduler_.find(id);
+      groups.insert(group);
+      EXPECT_FALSE(is_late(group) && std::count(before_.running.begin(), before_.running.end(), id))
+          << id << " is at another stage";
+    }
+    latest_.emplace_back(number, std::move(groups));
+    if (std::ssize(latest_) >= config_.stages) latest_.pop_front();
   }
 
   // They stand behind the last token of all, and leave room for the one that comes with them.
@@ -281,9 +309,11 @@ class NaiveScheduler {
         lacking = true;
       else
         left_out += missing;
-      EXPECT_TRUE(missing == 0 || encoders_.empty()) << "admitted before others have run";
+      EXPECT_TRUE(missing == 0 || encoders_.empty() || config_.stages > 1)
+          << "admitted before others have run";
     }
-    EXPECT_TRUE(left_out == 0 || decodes == config_.max_num_batched_tokens);
+    EXPECT_TRUE(left_out == 0 || decodes == config_.max_num_batched_tokens ||
+                (config_.stages > 1 && std::ssize(chunks_) >= share_));
     lacked_blocks_ = lacking && decodes < config_.max_num_batched_tokens;
   }
 
@@ -296,7 +326,10 @@ class NaiveScheduler {
     for (const std::string& id : encoders_) tokens += encoder_len(id);
     for (const auto& [seq, chunk] : chunks_) tokens += chunk;
     const int seats = std::min(config_.max_num_seqs, config_.max_num_batched_tokens);
-    EXPECT_TRUE(tokens > config_.max_num_batched_tokens || after_.running_seqs >= seats)
+    const int seqs = after_.running_seqs + static_cast<int>(after_.waiting.size());
+    const int share = (std::min(seqs, config_.max_num_seqs) + config_.stages - 1) / config_.stages;
+    EXPECT_TRUE(tokens > config_.max_num_batched_tokens || after_.running_seqs >= seats ||
+                (config_.stages > 1 && std::ssize(chunks_) >= share))
         << after_.waiting[0] << " waits for nothing";
   }
 
@@ -305,6 +338,9 @@ class NaiveScheduler {
   std::set<Key> order_;
   int next_ = 0;
   Look before_, after_;
+  int share_ = 0;  // of the running sequences, in a step
+  // By number: the groups of the last steps, one less than there are stages.
+  std::deque<std::pair<uint64_t, std::set<const SequenceGroup*>>> latest_;
   std::map<int64_t, int> chunks_;  // by sequence
   Ids encoders_;
   std::set<std::string> scheduled_;

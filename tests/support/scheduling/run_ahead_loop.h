@@ -58,7 +58,7 @@ class RunAheadLoop {
   }
 
   int in_flight() const { return static_cast<int>(flights_.size()); }
-  bool can_schedule() const { return in_flight() < config_.max_steps_in_flight; }
+  bool can_schedule() const { return in_flight() < config_.most_in_flight(); }
   bool can_execute() const { return !flights_.empty() && !flights_.back().executed; }
   bool can_deliver() const { return !flights_.empty() && flights_.front().executed; }
 
