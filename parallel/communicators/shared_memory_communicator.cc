@@ -154,7 +154,8 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     or_abort([&] {
       const ProfileSpan waiting(kWaitForRanks);
       wait_for({channel.sent, channel.sent_sleepers, taken + 1, piece.peer, Collective::kReceive});
-      const uint64_t message = channel.message[taken % kPiecesBetween].load(std::memory_order_relaxed);
+      const uint64_t message =
+          channel.message[taken % kPiecesBetween].load(std::memory_order_relaxed);
       if (message != piece.message) throw astray(piece, message);
     });
     if (piece.bytes > 0)

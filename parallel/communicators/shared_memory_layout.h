@@ -41,8 +41,8 @@ struct alignas(128) RegionRank {
   cpu_set_t cores;                       // its affinity when it joined
 };
 
-// Messages of one rank to another. The sender writes a piece to one of the slots, in turn, and counts up;
-// the receiver reads it and counts up.
+// Messages of one rank to another. The sender writes a piece to one of the slots, in turn, and
+// counts up; the receiver reads it and counts up.
 struct alignas(128) RegionChannel {
   std::atomic<uint32_t> sent;  // pieces, modulo 2^32; a futex
   // By slot: bytes of the message that the piece is of.

@@ -32,9 +32,7 @@ Pipeline::Pipeline(Context& ctx, std::shared_ptr<Communicator> group, int stages
   static_assert(kMostUnheard < kPiecesBetween);
 }
 
-double StageSeconds::sum() const {
-  return std::accumulate(of_stage.begin(), of_stage.end(), 0.0);
-}
+double StageSeconds::sum() const { return std::accumulate(of_stage.begin(), of_stage.end(), 0.0); }
 
 void Pipeline::begin_step() {
   told_before_ = told_;
@@ -45,7 +43,9 @@ void Pipeline::begin_step() {
 
 void Pipeline::end_step() { computed_before_ = computed(); }
 
-double Pipeline::computed() const { return computed_before_ + seconds_since(step_begun_) - waited_; }
+double Pipeline::computed() const {
+  return computed_before_ + seconds_since(step_begun_) - waited_;
+}
 
 // What it waits is not computed. A send waits only if the receiver is far behind.
 void Pipeline::send(const Tensor& x, int to) {

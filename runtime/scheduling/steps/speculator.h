@@ -33,9 +33,10 @@ class Speculator {
 
   bool enabled() const { return config_.num_tokens > 0; }
 
-  // Whether to schedule nothing until steps in flight are complete, of those that the next one would
-  // run ahead of. One reason: a step has drafts, so the lengths of its sequences are unknown. The other: drafts made after a pause are
-  // worth more than the pause. now: by the clock of schedule().
+  // Whether to schedule nothing until steps in flight are complete, of those that the next one
+  // would run ahead of. One reason: a step has drafts, so the lengths of its sequences are unknown.
+  // The other: drafts made after a pause are worth more than the pause. now: by the clock of
+  // schedule().
   bool waits(const GroupQueues& queues, const StepsInFlight& steps, double now);
   // Adds drafts to the decodes of a planned step, from the rest of the budget and from blocks that
   // nobody lacks. Prepares new requests for the draft model.

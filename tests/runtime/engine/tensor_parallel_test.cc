@@ -81,16 +81,15 @@ class Recorder {
         resolver_(config_, config_.vocab_size),
         comm_(make_local_communicator()),
         rank_(checkpoint, *comm_),
-        scheduling_(
-            {.max_num_seqs = 24,
-             .max_num_batched_tokens = 110,
-             .block_size = kBlockSize,
-             .num_device_blocks = kDeviceBlocks,
-             .num_host_blocks = kHostBlocks,
-             .max_steps_in_flight = stages > 1 ? 2 : 1,
-             .stages = stages,
-             .speculation = {.num_tokens = stages > 1 ? kMostDrafts : 0,
-                             .vocabulary = config_.vocab_size}}),
+        scheduling_({.max_num_seqs = 24,
+                     .max_num_batched_tokens = 110,
+                     .block_size = kBlockSize,
+                     .num_device_blocks = kDeviceBlocks,
+                     .num_host_blocks = kHostBlocks,
+                     .max_steps_in_flight = stages > 1 ? 2 : 1,
+                     .stages = stages,
+                     .speculation = {.num_tokens = stages > 1 ? kMostDrafts : 0,
+                                     .vocabulary = config_.vocab_size}}),
         scheduler_(scheduling_) {}
 
   void add(const json& prompt, const json& params) {
