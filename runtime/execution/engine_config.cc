@@ -374,20 +374,18 @@ std::vector<int> recorded_sizes(const EngineConfig& config) {
 }
 
 int default_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  cpu_set_t set{};
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
 size_t parse_bytes(const std::string& text, const std::string& flag) {
   double number = 0;
-  const char* end = text.data() + text.size();
+  const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   std::string unit(rest, end);
   for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  double scale = 0;
-  if (unit.empty() || unit == "b") scale = 1;
+  double scale = unit.empty() || unit == "b" ? 1 : 0;
   for (int i = 0; i < 4; ++i) {
     const std::string prefix(1, "kmgt"[i]);
     if (unit == prefix || unit == prefix + "ib") scale = std::ldexp(1.0, 10 * (i + 1));

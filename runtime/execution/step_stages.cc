@@ -186,7 +186,7 @@ void StepStages::tell_tokens(const ModelStep& step) {
 
 void StepStages::expect_tokens(const ModelStep& step) { unheard_->expect(step.sampled_rows()); }
 
-// -------------------------------------------------------------------------------------------------
+// --- Adapters ------------------------------------------------------------------------------------
 
 AdapterSet* StepStages::adapters() { return adapters_ ? &adapters_->set() : nullptr; }
 
