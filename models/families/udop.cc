@@ -92,11 +92,11 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   c.decoder_layers = size_or(in, "num_decoder_layers", in.kMaxCount, c.encoder_layers);
   c.encoder_attention_heads = c.decoder_attention_heads =
       in.size("num_heads", in.kMaxCount, "num_attention_heads").value_or(16);
-  c.tie_word_embeddings = in.flag("tie_word_embeddings", true);
+  c.tie_word_embeddings = true;  // whatever the file says
+  // Unlike T5's, gated-gelu is the exact gelu here.
   std::string act = in.find("feed_forward_proj") ? in.string("feed_forward_proj") : "relu";
-  const bool tanh = act == "gated-gelu";  // HuggingFace's gelu_new
   if (act.starts_with("gated-")) act.erase(0, std::string("gated-").size());
-  c.activation = tanh ? Activation::kGeluTanh : in.activation_named("feed_forward_proj", act);
+  c.activation = in.activation_named("feed_forward_proj", act);
   read_extras(in);
 }
 

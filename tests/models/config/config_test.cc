@@ -123,6 +123,17 @@ ModelConfig load_t5(const json& patch) {
   return load_family("T5ForConditionalGeneration", "t5", patch);
 }
 
+TEST(ModelConfig, Udop) {
+  const auto load_udop = [](const json& patch) {
+    return load_family("UdopForConditionalGeneration", "udop", patch);
+  };
+  EXPECT_EQ(load_udop({}).activation, Activation::kRelu);
+  // Not T5's gelu_new. Tables are tied whatever the file says.
+  EXPECT_EQ(load_udop({{"feed_forward_proj", "gated-gelu"}}).activation, Activation::kGelu);
+  EXPECT_EQ(load_udop({{"feed_forward_proj", "gated-silu"}}).activation, Activation::kSilu);
+  EXPECT_TRUE(load_udop({{"tie_word_embeddings", false}}).tie_word_embeddings);
+}
+
 TEST(ModelConfig, T5) {
   const ModelConfig c = load_t5({{"d_kv", 24}, {"num_layers", 5}});
   EXPECT_EQ(c.vocab_size, 32128);
