@@ -60,7 +60,7 @@ constexpr ForeignFlag kForeign[] = {
      "", "a checkpoint is read as its own files say"},
     {"--hf-token --use-auth-token", "", "the token is the variable HF_TOKEN"},
     {"--local-files-only --offline", "", "set the variable HF_HUB_OFFLINE=1"},
-    {"--attn-implementation --attention-backend --flash-attn --use-flash-attention -fa "
+    {"--attn-implementation --flash-attn --use-flash-attention -fa "
      "--compilation-config --optimization-level -O --use-v2-block-manager",
      "", kNoNeed},
     {"--enable-lora --max-cpu-loras --lora-dtype --fully-sharded-loras", "", kNoNeed},
