@@ -59,9 +59,10 @@ for line in sys.stdin:
 # work: of Tandem, of the peer. The fields of Tandem's form.
 WORK = {
     "windows": ({"windows": {}}, ["windows"]),
-    "batched": ({"chunks": {"chunk_length_s": "30", "stride_length_s": "0"}}, ["batches of 8", "batches of 32"]),
+    # (Without times the texts of chunks are joined by what they share, which is wrong without overlap.)
+    "batched": ({"chunks": {"chunk_length_s": "30", "stride_length_s": "0", "return_timestamps": "true"}}, ["batches of 8", "batches of 32"]),
     "vad": ({"vad, windows": {"vad_filter": "true"},
-             "vad, chunks": {"vad_filter": "true", "chunk_length_s": "30", "stride_length_s": "0"}},
+             "vad, chunks": {"vad_filter": "true", "chunk_length_s": "30", "stride_length_s": "0", "return_timestamps": "true"}},
             ["vad, windows", "vad, batches of 8"]),
     "clients": ({"clients": {}}, ["clients"]),
     "first": ({"first": {"stream": "true"}}, ["first"]),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -25,6 +26,22 @@ std::string end_of(const std::string& text, size_t most) {
   while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
   const size_t blank = text.find(' ', at);
   return text.substr(blank == std::string::npos ? at : blank);
+}
+
+// Whether a phrase is said over and over to the end: the model has lost the sound.
+bool repeats_itself(std::string_view text) {
+  constexpr size_t kLongest = 16, kTimes = 4;  // words of the phrase
+  std::vector<LiveWord> words;
+  append_words(text, 0, words);
+  const auto key = [&](size_t from_end) -> const std::string& {
+    return words[words.size() - 1 - from_end].key;
+  };
+  for (size_t length = 1; length <= kLongest && length * kTimes <= words.size(); ++length) {
+    size_t same = 0;
+    while (same + length < words.size() && key(same) == key(same + length)) ++same;
+    if (same >= (kTimes - 1) * length) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -206,6 +223,14 @@ void LiveTranscriber::take(int number, const LiveHypothesis& hypothesis) {
   under_way_.reset();
   Item& item = items_.front();
   const int64_t length = under_way_to_ - item.begin;
+  // A prompt may bring that about: the window is asked for again without what was said before.
+  std::string heard;
+  for (const LiveSegment& segment : hypothesis.segments) heard += segment.text;
+  if (!said_.empty() && repeats_itself(heard)) {
+    said_.clear();
+    item.asked_to = item.taken_to;
+    return;
+  }
   item.taken_to = under_way_to_;
   if (!hypothesis.language.empty() && length >= samples_of(kSureOfLanguageMs))
     item.language = hypothesis.language;
@@ -328,6 +353,7 @@ void LiveTranscriber::forget(Item& item) {
 
 void LiveTranscriber::remember(const std::string& text) {
   said_ = end_of(said_ + text, kPromptBytes);
+  if (repeats_itself(said_)) said_.clear();  // else it would go on
 }
 
 double LiveTranscriber::seconds_waiting() const {

@@ -305,6 +305,43 @@ TEST(LiveTranscriber, SoundOfARateWithoutWholeWindows) {
   live.check_integrity();
 }
 
+// A model that has lost the sound says a phrase over and over, and goes on where that is its
+// prompt.
+TEST(LiveTranscriber, WhatRepeatsItselfIsNoPrompt) {
+  const auto say = [](LiveTranscriber& live, const std::string& text) {
+    const auto window = live.next();
+    ASSERT_TRUE(window);
+    live.take(window->number, {.language = "", .segments = {{text, 0, 0.6}}});
+    live.check_integrity();
+  };
+  std::string loop;
+  for (int i = 0; i < 6; ++i) loop += " You can't.";
+  loop += " You";
+  LiveTranscriber live = without_turns();
+  live.add(std::vector<int16_t>(600, 1));
+  live.commit();
+  say(live, " Hello, there.");
+  live.add(std::vector<int16_t>(600, 1));
+  live.commit();
+  live.events();
+  say(live, loop);
+  EXPECT_TRUE(live.events().empty()) << "not believed";
+  auto again = live.next();
+  ASSERT_TRUE(again) << "without what was said before";
+  EXPECT_EQ(again->prompt, "Names.");
+  EXPECT_EQ(again->samples.size(), 600u);
+  live.take(again->number, {.language = "", .segments = {{" World.", 0, 0.6}}});
+  EXPECT_EQ(live.events().back().text, "World.");
+  // Where there was none it is taken, but is nobody's prompt.
+  LiveTranscriber other = without_turns();
+  other.add(std::vector<int16_t>(600, 1));
+  other.commit();
+  say(other, loop);
+  EXPECT_EQ(other.events().back().kind, Kind::kCompleted);
+  other.add(std::vector<int16_t>(600, 1));
+  EXPECT_EQ(other.next()->prompt, "Names.");
+}
+
 TEST(LiveTranscriber, AnErrorEndsTheItem) {
   LiveTranscriber live = without_turns();
   live.add(std::vector<int16_t>(600, 1));
