@@ -25,7 +25,7 @@ SchedulerConfig staged(SchedulerConfig c, int stages, int depth = 1) {
   return c;
 }
 
-void deliver(RunAheadLoop& loop) {
+void complete_oldest(RunAheadLoop& loop) {
   loop.execute();
   loop.deliver();
 }
@@ -45,9 +45,9 @@ TEST(SchedulerStages, StepsUnderWayHaveNoGroupInCommon) {
   EXPECT_THAT(work(loop.schedule()), ElementsAre("a:e1", "a:1", "b:e1", "b:1"));
   EXPECT_THAT(work(loop.schedule()), ElementsAre("c:e1", "c:1", "d:e1", "d:1"));
   EXPECT_FALSE(loop.can_schedule());
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("a:1", "b:1"));
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("c:1", "d:1"));
 }
 
@@ -56,7 +56,7 @@ TEST(SchedulerStages, ALoneGroupIsInOneStepAtATime) {
   add(loop, "a");
   EXPECT_THAT(work(loop.schedule()), ElementsAre("a:e1", "a:1"));
   EXPECT_THAT(work(loop.schedule()), IsEmpty()) << "at the other stage";
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("a:1"));
 }
 
@@ -78,16 +78,16 @@ TEST(SchedulerStages, WhenGroupsComeAndGoTheStepsStayAlike) {
   EXPECT_THAT(work(loop.schedule()), ElementsAre("d:e1", "d:1", "e:e1", "e:1", "f:e1", "f:1"));
   loop.abort("a");
   loop.abort("b");
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("c:1")) << "the others are under way";
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("d:1", "e:1"));
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("c:1", "f:1"));
   add(loop, "gh");
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("g:e1", "g:1", "d:1", "e:1"));
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("h:e1", "h:1", "c:1", "f:1"));
 }
 
@@ -98,11 +98,11 @@ TEST(SchedulerStages, AGroupAtAnotherStageIsPreempted) {
   loop.schedule();
   loop.schedule();
   EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 0);
-  deliver(loop);
+  complete_oldest(loop);
   EXPECT_THAT(work(loop.schedule()), ElementsAre("a:1"));
   EXPECT_EQ(loop.scheduler().num_preemptions(), 1);
   EXPECT_EQ(loop.scheduler().num_waiting(), 1);
-  while (loop.in_flight() > 0) deliver(loop);
+  while (loop.in_flight() > 0) complete_oldest(loop);
   EXPECT_EQ(loop.scheduler().find("b")->find('b')->num_known_tokens(), 2) << "its token counts";
 }
 
