@@ -49,12 +49,14 @@ $tandem transcribe /root/whisper /root/talk.m4a --format srt >/root/talk.srt
 $tandem transcribe /root/whisper /root/talk.wav --format verbose_json | grep -q '"duration": *3'
 
 folder=$(/root/wheel/bin/python -c 'import tandem_infer, os; print(os.path.dirname(tandem_infer.__file__))')
-status=0
-"$folder/bin/tandem-decoder" --self-test || status=$?
-case $status in
-  0 | 77) ;;
-  *) echo "wheel: the decoder's self-test ended with status $status" >&2; exit 1 ;;
-esac
+for program in tandem-decoder tandem-page-decoder; do
+  status=0
+  "$folder/bin/$program" --self-test || status=$?
+  case $status in
+    0 | 77) ;;
+    *) echo "wheel: the self-test of $program ended with status $status" >&2; exit 1 ;;
+  esac
+done
 /root/wheel/bin/tandem serve "$model" --port 8123 --client-port 0 2>/root/serve.log &
 server=$!
 /root/wheel/bin/python - "$text" <<'END'
