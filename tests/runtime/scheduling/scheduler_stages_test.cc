@@ -10,7 +10,7 @@
 #include "tests/support/scheduling/run_ahead_loop.h"
 #include "tests/support/scheduling/scheduler_cases.h"
 
-namespace tandem {
+namespace tandem::scheduler_stages_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(SchedulerStages, AGroupAtAnotherStageIsPreempted) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::scheduler_stages_test
