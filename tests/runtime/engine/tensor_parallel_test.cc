@@ -88,6 +88,7 @@ class Recorder {
                      .num_host_blocks = kHostBlocks,
                      .max_steps_in_flight = stages > 1 ? 2 : 1,
                      .stages = stages,
+                     .whole_prompts = limits_of(config_).whole_prompts,
                      .speculation = {.num_tokens = stages > 1 ? kMostDrafts : 0,
                                      .vocabulary = config_.vocab_size}}),
         scheduler_(scheduling_) {}
