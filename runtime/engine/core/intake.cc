@@ -1,12 +1,21 @@
 #include "runtime/engine/core/intake.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
 #include "runtime/request/request_error.h"
 
 namespace tandem {
+namespace {
+
+// Requests are ready so many seconds before their turn: long enough to be read and prepared; what
+// is decided earlier is decided worse. But a few are always.
+constexpr double kReadyBefore = 0.25;
+constexpr double kFewestReady = 2;
+
+}  // namespace
 
 Intake::Intake(int max_requests, size_t max_sound_bytes, const AdmissionConfig& admission)
     : max_requests_(max_requests), max_sound_bytes_(max_sound_bytes), admission_(admission) {
@@ -180,6 +189,11 @@ void Intake::drop_unread(const std::string& id, double now) {
 }
 
 std::optional<std::string> Intake::call_unread(size_t ahead, double now) {
+  if (!given_up_ && line_pace_ > 0 && admission_.mean_work() > 0) {
+    const double soon = kReadyBefore * line_pace_ / admission_.mean_work();
+    if (soon < static_cast<double>(ahead))
+      ahead = static_cast<size_t>(std::ceil(std::max(soon, kFewestReady)));
+  }
   while (num_turns_ < ahead && num_called_ < unread_.size()) {
     LinePlace& place = *line_.first_to_call(now);
     line_.take(place);

@@ -27,7 +27,6 @@ struct Crowd {
   std::function<double(std::mt19937&)> patience = [](std::mt19937&) { return 4.0; };
   std::function<double(std::mt19937&)> length = [](std::mt19937&) { return 1.0; };  // mean 1
   int seats = 25;           // requests that are computed at once
-  int ahead = 8;            // that are ready for a seat before it is free
   double seen_after = 0.3;  // seconds until the server knows that a client has left
   double way_back = 0.05;   // seconds of an answer
   double swing = 0;         // of the speed, slowly up and down
@@ -128,7 +127,9 @@ class WaitingRoom {
     }
   }
   void call() {
-    while (static_cast<int>(called_.size()) < crowd_.ahead) {
+    // Those that are ready for a seat before it is free.
+    const double ahead = std::clamp(std::ceil(0.25 * crowd_.peak), 2.0, 8.0);
+    while (static_cast<double>(called_.size()) < ahead) {
       LinePlace* place = line_.first(now_);
       if (place == nullptr) break;
       line_.take(*place);

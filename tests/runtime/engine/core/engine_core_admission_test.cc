@@ -245,9 +245,9 @@ class UnreadRequestsTest : public ::testing::Test {
 
 TEST_F(UnreadRequestsTest, AreCalledInTheirOrderAsOthersStart) {
   EXPECT_FALSE(engine.core().crowded());
-  for (int i = 0; i < 12; ++i) enter("u" + std::to_string(10 + i));
+  for (int i = 0; i < 16; ++i) enter("u" + std::to_string(10 + i));
   EXPECT_TRUE(engine.core().crowded());
-  EXPECT_EQ(num_requests(), 14);
+  EXPECT_EQ(num_requests(), 18);
   const auto first = called();
   ASSERT_EQ(first.size(), static_cast<size_t>(kAhead));
   EXPECT_EQ(first.front(), "u10");
