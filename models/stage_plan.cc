@@ -56,12 +56,10 @@ std::string layers_text(const char* side, const LayerRange& range) {
          (one ? "" : " to " + std::to_string(range.end - 1));
 }
 
-// Both sides' layers in a row, with what stands beside them.
-std::vector<uint64_t> costs_of(const LayerSizes& sizes) {
+// Parameters of both sides' layers in a row, with those of the head, which a step reads as a whole.
+std::vector<uint64_t> computed_by(const LayerSizes& sizes) {
   std::vector<uint64_t> costs = sizes.encoder;
-  if (!costs.empty()) costs.front() += sizes.encoder_table;
   costs.insert(costs.end(), sizes.decoder.begin(), sizes.decoder.end());
-  costs[sizes.encoder.size()] += sizes.decoder_table;
   costs.back() += sizes.head;
   return costs;
 }
@@ -143,7 +141,7 @@ std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
        std::accumulate(counts.begin(), counts.end(), int64_t{0}) != encoder + decoder))
     throw invalid_request("--pipeline-layers", "gives each of " + std::to_string(stages) +
                                                    " stages a number of layers, and " + have);
-  const std::vector<uint64_t> costs = costs_of(sizes);
+  const std::vector<uint64_t> costs = computed_by(sizes);
   if (counts.empty()) counts = balanced(costs, stages);
   std::vector<Stage> out;
   int first = 0;
@@ -152,7 +150,9 @@ std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
     Stage& stage = out.emplace_back();
     stage.encoder = {std::min(first, encoder), std::min(end, encoder)};
     stage.decoder = {std::max(first - encoder, 0), std::max(end - encoder, 0)};
-    for (int i = first; i < end; ++i) stage.parameters += costs[static_cast<size_t>(i)];
+    for (int i = first; i < end; ++i) stage.computed += costs[static_cast<size_t>(i)];
+    stage.parameters = stage.computed + (stage.encoder.has_first() ? sizes.encoder_table : 0) +
+                       (stage.decoder.has_first() ? sizes.decoder_table : 0);
     first = end;
   }
   return out;

@@ -24,6 +24,7 @@ struct LayerSizes {
 struct Stage {
   LayerRange encoder, decoder;
   uint64_t parameters = 0;
+  uint64_t computed = 0;  // of those, not of tables that rows are looked up in
 
   bool encodes() const { return !encoder.empty(); }
   bool decodes() const { return !decoder.empty(); }
@@ -35,8 +36,8 @@ struct Stage {
 // By the names of the checkpoint's tensors. Layers that have none there count alike.
 LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint);
 // At least one layer on each stage, a decoder's on the last. layers: of each stage, of both sides
-// together; none: such that the largest stage has the fewest parameters. Throws InputError
-// (--pipeline-parallel-size, --pipeline-layers).
+// together; none: such that the stage that computes with the most parameters has as few as can be.
+// Throws InputError (--pipeline-parallel-size, --pipeline-layers).
 std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
                                std::span<const int32_t> layers = {});
 
