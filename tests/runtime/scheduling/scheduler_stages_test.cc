@@ -94,7 +94,7 @@ TEST(SchedulerStages, WhenGroupsComeAndGoTheStepsStayAlike) {
 // The first group in order gets its block, wherever the last one is.
 TEST(SchedulerStages, AGroupAtAnotherStageIsPreempted) {
   RunAheadLoop loop(staged(config(100, 4, 1), 2));
-  add(loop, "ab");
+  add(loop, "ab", 3);
   loop.schedule();
   loop.schedule();
   EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 0);

@@ -42,8 +42,11 @@ class NaiveScheduler {
     scheduler_.check_integrity();
     after_ = look();
     read(step);
-    if (!has_work(step) && config_.speculation.num_tokens > 0) {  // it may wait because of drafts
-      EXPECT_TRUE(after_.waiting == before_.waiting && after_.running == before_.running);
+    // It may wait because of drafts. (Where the first group is at another stage, one that lacks
+    // blocks may have preempted others in vain.)
+    const bool same = after_.waiting == before_.waiting && after_.running == before_.running;
+    if (!has_work(step) && config_.speculation.num_tokens > 0 && (config_.stages == 1 || same)) {
+      EXPECT_TRUE(same);
       last_was_turn_ = turn_ = lacked_blocks_ = false;
       return step;
     }
@@ -281,7 +284,8 @@ class NaiveScheduler {
                       indivisible(wholes[0], true) + before_.able > config_.max_num_batched_tokens;
     if (turn) ++turns_;
     EXPECT_FALSE(turn && last_was_turn_ && before_.able > 0);
-    EXPECT_FALSE(turn && lacked_blocks_ && before_.able > 0) << "blocks go to running groups first";
+    EXPECT_FALSE(turn && lacked_blocks_ && !share_was_full_ && before_.able > 0)
+        << "blocks go to running groups first";
     last_was_turn_ = turn;
     turn_ = turn;
   }
@@ -315,6 +319,7 @@ class NaiveScheduler {
     EXPECT_TRUE(left_out == 0 || decodes == config_.max_num_batched_tokens ||
                 (config_.stages > 1 && std::ssize(chunks_) >= share_));
     lacked_blocks_ = lacking && decodes < config_.max_num_batched_tokens;
+    share_was_full_ = config_.stages > 1 && std::ssize(chunks_) >= share_;
   }
 
   // One that is pooled needs no blocks: it waits for a seat and tokens, and behind others, only.
@@ -345,7 +350,8 @@ class NaiveScheduler {
   Ids encoders_;
   std::set<std::string> scheduled_;
   bool turn_ = false, last_was_turn_ = false;
-  bool lacked_blocks_ = false;  // a running group, in the last step, and it was no turn
+  bool lacked_blocks_ = false;   // a running group, in the last step, and it was no turn
+  bool share_was_full_ = false;  // in that step, so that perhaps it was not tried
   size_t num_preempted_now_ = 0;
   int turns_ = 0, preempted_ = 0, swapped_in_ = 0, sources_found_ = 0;
 };
