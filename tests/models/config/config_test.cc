@@ -127,7 +127,7 @@ TEST(ModelConfig, Udop) {
   const auto load_udop = [](const json& patch) {
     return load_family("UdopForConditionalGeneration", "udop", patch);
   };
-  EXPECT_EQ(load_udop({}).activation, Activation::kRelu);
+  EXPECT_EQ(load_udop(json::object()).activation, Activation::kRelu);
   // Not T5's gelu_new. Tables are tied whatever the file says.
   EXPECT_EQ(load_udop({{"feed_forward_proj", "gated-gelu"}}).activation, Activation::kGelu);
   EXPECT_EQ(load_udop({{"feed_forward_proj", "gated-silu"}}).activation, Activation::kSilu);

@@ -361,7 +361,7 @@ TEST(SharedMemoryRegion, HeaderIsChecked) {
   EXPECT_THAT(open_error(fd, 3, 4096), HasSubstr("magic is"));
   header.magic ^= 1;
   header.version = 77;
-  EXPECT_THAT(open_error(fd, 3, 4096), HasSubstr("version is 77, expected 2"));
+  EXPECT_THAT(open_error(fd, 3, 4096), HasSubstr("version is 77, expected 3"));
   header.version = detail::kRegionVersion;
   header.ranks = 4;
   EXPECT_THAT(open_error(fd, 3, 4096), HasSubstr("number of ranks is 4, expected 3"));

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "parallel/communicators/round_communicator.h"
 #include "parallel/communicators/shared_memory_communicator.h"
 #include "parallel/communicators/shared_memory_layout.h"
 #include "parallel/communicators/subgroup.h"
@@ -85,11 +86,10 @@ TEST(Messages, ComeInOrderAndWhole) {
   }
 }
 
-TEST(Messages, TwoPiecesDoNotWaitForTheReceiverAThirdDoes) {
+TEST(Messages, SoManyPiecesDoNotWaitForTheReceiverOneMoreDoes) {
   auto comms = make_thread_communicators(2, with_timeout(100));
   const Tensor small = message_of(0, 0, 8);
-  comms[0]->send(small, 1);
-  comms[0]->send(small, 1);
+  for (uint32_t i = 0; i < kPiecesBetween; ++i) comms[0]->send(small, 1);
   EXPECT_EQ(error_of([&] { comms[0]->send(small, 1); }),
             "send on rank 0 of 2: timed out after 0.1 s waiting for rank 1");
   const Tensor got({8}, DType::kF32);
