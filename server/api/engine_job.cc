@@ -21,9 +21,9 @@ constexpr size_t kMostTracedPrompts = 100;
 void EngineJob::start(std::vector<EngineApi::Request> requests) {
   const int limit = app_.config.max_requests;
   if (requests.size() > static_cast<size_t>(limit))  // never, however often it is tried
-    throw invalid_request(list_field(),
-                          std::to_string(requests.size()) + " at once; the server takes at most " +
-                              std::to_string(limit) + " (--max-http-prompts, --max-requests)");
+    throw invalid_request(list_field(), std::to_string(requests.size()) +
+                                            " at once; the server takes at most " +
+                                            std::to_string(limit) + " (--max-requests)");
   if (!app_.enter(static_cast<int>(requests.size()))) {
     app_.metrics.request_refused("http_prompts");
     return exchange_->respond(too_many_requests(limit, app_.engine.status().info.until_next_end()));
