@@ -172,7 +172,7 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
     }
   }
   if (route->computes() && may_wait_unread(request, *route, context_.config)) {
-    const auto place = std::make_shared<UnreadPlace>(context_.engine, request.id);
+    const auto place = std::make_shared<UnreadPlace>(context_, request.id);
     exchange->place = place;
     const bool waits = place->enter([this, exchange, place, route] {
       exchange->post([this, exchange, place, route] {

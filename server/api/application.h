@@ -65,6 +65,12 @@ struct AppContext {
     prompts_under_way -= prompts;
     metrics.requests_under_way(-prompts);
   }
+  // Requests that wait to be read count as a prompt each.
+  std::atomic<int> unread{0};
+  void note_unread(int change) {
+    unread += change;
+    metrics.requests_under_way(change);
+  }
   // Runs f where it blocks no connection; by default at once.
   std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };

@@ -136,7 +136,7 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                                   {"expected_wait", status.info.expected_wait()},
                                   {"num_restarts", status.info.num_restarts()},
                                   {"num_connections", app.num_connections()},
-                                  {"prompts_under_way", app.prompts_under_way.load()},
+                                  {"prompts_under_way", app.prompts_under_way + app.unread},
                                   {"prompt_tokens", totals.prompt_tokens},
                                   {"generation_tokens", totals.generation_tokens},
                                   {"replicas", replicas}})});

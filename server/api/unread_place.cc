@@ -30,23 +30,28 @@ bool may_wait_unread(const HttpRequest& request, const Route& route, const Serve
   return true;
 }
 
-UnreadPlace::UnreadPlace(EngineApi& engine, const std::string& name)
-    : engine_(engine), id_(unique_id(name)) {}
+UnreadPlace::UnreadPlace(AppContext& app, const std::string& name)
+    : app_(app), id_(unique_id(name)) {}
 
 bool UnreadPlace::enter(std::function<void()> on_turn) {
-  if (!engine_.enter_unread(id_, std::move(on_turn))) return false;
+  if (!app_.engine.enter_unread(id_, std::move(on_turn))) return false;
   state_ = State::kWaits;
+  app_.note_unread(1);
   return true;
 }
 
 void UnreadPlace::leave() {
-  if (state_ == State::kWaits) engine_.leave_unread(id_);
+  if (state_ == State::kWaits) {
+    app_.engine.leave_unread(id_);
+    app_.note_unread(-1);
+  }
   if (state_ != State::kTaken) state_ = State::kLeft;
 }
 
 std::string UnreadPlace::take() {
   if (state_ != State::kWaits) return {};
   state_ = State::kTaken;
+  app_.note_unread(-1);
   return id_;
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "runtime/engine/engine_api.h"
+#include "server/api/application.h"
 #include "server/api/route.h"
 #include "server/http/config.h"
 #include "server/http/http.h"
@@ -18,8 +18,8 @@ bool may_wait_unread(const HttpRequest& request, const Route& route, const Serve
 
 class UnreadPlace {
  public:
-  // name: the beginning of its id. The engine outlives it.
-  UnreadPlace(EngineApi& engine, const std::string& name);
+  // name: the beginning of its id. `app` outlives it.
+  UnreadPlace(AppContext& app, const std::string& name);
   ~UnreadPlace() { leave(); }
   UnreadPlace(const UnreadPlace&) = delete;
   UnreadPlace& operator=(const UnreadPlace&) = delete;
@@ -35,7 +35,7 @@ class UnreadPlace {
  private:
   enum class State { kOutside, kWaits, kTaken, kLeft };
 
-  EngineApi& engine_;
+  AppContext& app_;
   const std::string id_;
   State state_ = State::kOutside;
 };

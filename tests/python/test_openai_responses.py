@@ -89,7 +89,7 @@ def test_parameters_of_the_engine(client, texts):
 @pytest.mark.parametrize("field, value", [
     ("previous_response_id", "resp_1"), ("store", True), ("background", True), ("conversation", "conv_1"),
     ("tools", [{"type": "web_search"}]), ("prompt", {"id": "pmpt_1"}), ("temperature", -1.0), ("max_output_tokens", 0),
-    ("include", ["file_search_call.results"]), ("text", {"format": {"type": "json_object"}})])
+    ("include", ["file_search_call.results"]), ("text", {"format": {"type": "grammar"}})])
 def test_refusals(client, field, value):
     with pytest.raises(openai.BadRequestError) as e:
         client.responses.create(model=MODEL, input="a", **{field: value})

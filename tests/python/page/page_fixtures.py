@@ -77,7 +77,7 @@ def page(chromium, serve):
     yield open_page
     urls = [url for url in chromium.urls if not url.startswith(("about:", "data:"))]
     chromium.open("about:blank")  # before the server goes, which the page would ask again
-    assert chromium.errors == []
+    assert not chromium.errors, chromium.errors
     origins = {urllib.parse.urlsplit(url.removeprefix("blob:"))[:2] for url in urls}
     assert origins <= {urllib.parse.urlsplit(url)[:2] for url in opened}
 

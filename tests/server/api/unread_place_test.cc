@@ -67,7 +67,9 @@ TEST(UnreadPlace, WhoGoesIsNeverRead) {
   FakeServer s;
   s.engine.crowded = true;
   const auto waits = s.ask("POST", "/v1/completions", kSmall);
+  EXPECT_EQ(s.context.unread, 1);  // what /status and metrics show as under way
   waits->gone();
+  EXPECT_EQ(s.context.unread, 0);
   EXPECT_EQ(s.engine.left.size(), 1u);
   EXPECT_TRUE(s.engine.unread.empty());
   // When it has just been called.
@@ -80,6 +82,7 @@ TEST(UnreadPlace, WhoGoesIsNeverRead) {
   const auto submitted = s.ask("POST", "/v1/completions", kSmall);
   const std::string id = s.engine.call();
   submitted->run_posted();
+  EXPECT_EQ(s.context.unread, 0);
   submitted->gone();
   EXPECT_EQ(s.engine.cancelled, std::vector<std::string>{id});
   EXPECT_EQ(s.engine.left.size(), 2u);
