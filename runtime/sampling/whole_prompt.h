@@ -9,7 +9,7 @@ namespace tandem {
 
 // The tokens of such a prompt see all of it, and are computed in one step. model_does:
 // ModelLimits::whole_prompts. Log-probabilities of a prompt's tokens are those behind the tokens
-// before them, so these requests look back throughout, as HuggingFace's model without a cache.
+// before them, so these requests look back throughout, as in teacher forcing.
 inline bool attends_to_whole_prompt(bool model_does, const proto::SamplingParams& params,
                                     size_t prompt_tokens) {
   return model_does && prompt_tokens > 1 && !params.has_prompt_logprobs() && !params.has_pooling();
