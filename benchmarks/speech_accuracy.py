@@ -18,12 +18,13 @@ import shutil
 import subprocess
 import sys
 import time
-import wave
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks/support"))
+from waves import RATE, read_wave, write_wave  # noqa: E402
+
 PEERS = ["faster-whisper==1.2.1", "jiwer", "torch", "transformers>=5.23,<6"]
 VOICES = ["en-gb", "en-us", "en-gb-scotland", "en-us+f3", "en-gb-x-rp+m4"]
-RATE = 16000
 WORDS = {
     "who": ["the captain", "an old teacher", "my neighbour", "the whole orchestra", "a young engineer", "nobody", "the committee"],
     "does": ["opened", "forgot", "described", "repaired", "carried", "counted", "followed", "sold"],
@@ -39,19 +40,6 @@ WORDS = {
 def sentence(rng):
     text = " ".join(rng.choice(WORDS[part]) for part in WORDS)
     return text[0].upper() + text[1:] + "."
-
-
-def read_wave(path):
-    """Mono, at RATE."""
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-ar", str(RATE), "-ac", "1", "-f", "s16le", "-"], check=True,
-                         stdout=subprocess.PIPE).stdout
-    return array.array("h", raw)
-
-
-def write_wave(path, samples):
-    with wave.open(str(path), "wb") as out:
-        out.setnchannels(1), out.setsampwidth(2), out.setframerate(RATE)
-        out.writeframes(samples.tobytes())
 
 
 def with_noise(samples, decibels, rng):

@@ -17,13 +17,13 @@ first      a clip of 10 s            until a stream's first text             unt
 
 Words are counted to show that both did the work. --peer-python needs faster-whisper. Writes OUT.json, and a table to standard output.
 """
-import argparse, array, concurrent.futures, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time, urllib.error, urllib.request, wave
+import argparse, array, concurrent.futures, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time, urllib.error, urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks/support"))
 from tandem_server import TandemServer  # noqa: E402
+from waves import RATE, read_wave, write_wave  # noqa: E402
 
-RATE = 16000
 CLIENTS = 16
 SILENT = {"error.wav", "success.wav"}  # beeps
 
@@ -129,19 +129,6 @@ class Tandem:
 
     def close(self):
         self.server.close()
-
-
-def read_wave(path):
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-ar", str(RATE), "-ac", "1", "-f", "s16le", "-"], check=True,
-                         stdout=subprocess.PIPE).stdout
-    return array.array("h", raw)
-
-
-def write_wave(path, samples):
-    with wave.open(str(path), "wb") as out:
-        out.setnchannels(1), out.setsampwidth(2), out.setframerate(RATE)
-        out.writeframes(samples.tobytes())
-    return path
 
 
 def speech(recordings, seconds, rng):
