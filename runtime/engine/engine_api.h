@@ -43,11 +43,10 @@ class EngineApi {
   virtual void submit(Request request, OnChunk on_chunk) = 0;
   // Its last chunk is an error of type "cancelled", unless another came before. Any thread.
   virtual void cancel(const std::string& id) = 0;
-  // A request that comes while others wait takes its place in the line before anybody has read it,
-  // so that it costs little if its client leaves. on_turn is called once, from a thread of the
-  // engine's, when its turn has come: submit() with this id then takes over the place, or
-  // leave_unread() gives it up, at any time. False: it is to be read and submitted at once. Any
-  // thread; never waits.
+  // Takes a place in the line for a request that nobody has read yet. So it costs little if its
+  // client leaves. on_turn is called once, when its turn has come, from a thread of the engine's.
+  // submit() with this id takes over the place; leave_unread() gives it up, at any time. False:
+  // read the request and submit it at once. Any thread; never waits.
   virtual bool enter_unread(const std::string& id, std::function<void()> on_turn) {
     static_cast<void>(id);
     static_cast<void>(on_turn);
