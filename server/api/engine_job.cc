@@ -70,7 +70,7 @@ void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
 void EngineJob::count_end(const proto::RequestChunk& chunk, int prompt_tokens) {
   Metrics::Ended end;
   end.reason = chunk.has_error() ? chunk.error().type() : "stop";
-  end.total = seconds_since(begun_);
+  end.total = seconds_since(exchange_->begun());
   end.queue = chunk.metrics().queue_time();
   end.prompt_tokens = prompt_tokens;
   report(end, nullptr);

@@ -65,7 +65,6 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
     bool done = false;
   };
   std::vector<Submission> submissions_;
-  const std::chrono::steady_clock::time_point begun_ = exchange_->begun();
   size_t num_done_ = 0;
   size_t current_ = 0;  // whose news on_chunk() gets
   bool ended_ = false;  // nobody waits for more

@@ -103,7 +103,7 @@ void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk
   if (tokens == 0) return;
   const Clock::time_point now = Clock::now();
   if (part.first_token < 0) {
-    part.first_token = seconds(now - begun_);
+    part.first_token = seconds(now - exchange_->begun());
     app_.metrics.first_token(part.first_token);
     app_.metrics.tokens_came(tokens, -1);
   } else {
@@ -159,7 +159,7 @@ void GenerationJob::count_end(const PromptProgress& part, const proto::RequestCh
   for (const proto::CompletionChunk& news : chunk.outputs())
     if (!news.finish_reason().empty()) ended.reason = news.finish_reason();
   if (chunk.has_error()) ended.reason = chunk.error().type();
-  ended.total = seconds(Clock::now() - begun_);
+  ended.total = seconds(Clock::now() - exchange_->begun());
   ended.queue = chunk.metrics().queue_time();
   ended.preemptions = chunk.metrics().num_preemptions();
   ended.first_token = part.first_token;

@@ -59,7 +59,6 @@ class GenerationJob final : public EngineJob {
 
   const GenerationRequest request_;
   const std::unique_ptr<AnswerFormat> format_;
-  const Clock::time_point begun_ = exchange_->begun();
   std::vector<PromptProgress> parts_;
   std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent
   std::vector<std::vector<int32_t>> answer_ids_;  // of each choice, where answers are read

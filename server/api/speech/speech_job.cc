@@ -78,7 +78,7 @@ void SpeechJob::on_chunk(size_t, const proto::RequestChunk& chunk) {
 }
 
 void SpeechJob::count(const proto::RequestChunk& chunk) {
-  const auto now = [&] { return seconds_since(begun_); };
+  const auto now = [&] { return seconds_since(exchange_->begun()); };
   if (chunk.has_progress()) seconds_ = chunk.progress().seconds();
   if (chunk.has_inputs()) prompt_tokens_ = encoder_length(chunk.inputs());
   int tokens = 0;

@@ -44,7 +44,6 @@ class SpeechJob final : public EngineJob {
   std::string whole() const;
 
   SpeechRequest request_;
-  const std::chrono::steady_clock::time_point begun_ = exchange_->begun();
   proto::RequestOutput result_;  // what has come, as if it were all
   double seconds_ = 0;           // of the sound
   double first_token_ = -1;      // seconds since the arrival; -1: none yet
