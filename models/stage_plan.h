@@ -35,9 +35,9 @@ struct Stage {
 
 // By the names of the checkpoint's tensors. Layers that have none there count alike.
 LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint);
-// Each stage has a layer at least, and the last one a decoder's. layers: how many each stage has, of
-// both sides together. Without, the stage that computes with the most parameters has as few as
-// possible. Throws InputError (--pipeline-parallel-size, --pipeline-layers).
+// Each stage has a layer at least, and the last one a decoder's. layers: of each stage, both sides
+// together. Without, the stage that computes with the most parameters has as few as possible.
+// Throws InputError (--pipeline-parallel-size, --pipeline-layers).
 std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
                                std::span<const int32_t> layers = {});
 
