@@ -47,6 +47,8 @@ struct DeviceAttentionPlan {
   int32_t partials = 0;     // slots of partial results
   int32_t row_queries = 0;  // the most queries of a work of `rows`
   int32_t row_blocks = 0;   // blocks that take `rows` in turn, for each head; 0: one for each
+  // Works read keys that queries of other works write (PagedAttentionArgs::write).
+  bool shared_keys = false;
 };
 
 // cosines[t][i], sines[t][i] of positions[t] * frequencies[i] (in f32): once a step, for all

@@ -46,6 +46,9 @@ struct AttentionPlan {
   int32_t row_blocks = 0;            // blocks that share `rows`, for each head; 0: one for each
   int32_t partials = 0;              // slots of partial results: a query's over one chunk
   int32_t tickets = 0;
+  // Works read keys that queries of other works write: all keys are written before attention
+  // begins. plan_attention() leaves it false.
+  bool shared_keys = false;
 };
 
 // A sequence of `queries` queries and `keys` keys for each entry.

@@ -36,6 +36,7 @@ struct AttentionMetadata {
   int32_t max_query_len = 0;
   std::vector<int32_t> slot_mapping;  // [T] where each token's keys and values go
   PageTable self_pages;               // [R]
+  bool shared_keys = false;           // entries see tokens that other entries of the step write
 
   // Encoder: one entry per group whose encoder runs in this step.
   std::vector<int32_t> encoder_start_loc{0};  // [E + 1], indptr of the encoder's positions

@@ -60,6 +60,7 @@ StepShape::Attention shape_of(const AttentionPlan& plan, int32_t limit) {
   }
   shape.pieces = padded_size(shape.pieces);
   shape.keys = listed_keys(longest, limit);
+  shape.shared_keys = plan.shared_keys;
   // There are kernels for 1, up to 4 and up to 8.
   shape.queries = plan.row_queries <= 1 ? 1 : plan.row_queries <= 4 ? 4 : kRowsPerBlock;
   return shape;
@@ -131,13 +132,15 @@ struct PlanParts {
         tickets(upload.add({}, plan.tickets * heads)),
         partials(plan.partials),
         row_queries(plan.row_queries),
-        row_blocks(plan.row_blocks) {}
+        row_blocks(plan.row_blocks),
+        shared_keys(plan.shared_keys) {}
   ops::DeviceAttentionPlan of(const Upload& upload) const {
-    return {upload.work(rows), upload.work(tiles), upload.vector(tickets),
-            partials,          row_queries,        row_blocks};
+    return {upload.work(rows), upload.work(tiles), upload.vector(tickets), partials, row_queries,
+            row_blocks,        shared_keys};
   }
   size_t rows, tiles, tickets;
   int32_t partials, row_queries, row_blocks;
+  bool shared_keys;
 };
 
 StepTensors::Pages borrow_pages(const PageTable& t) {
@@ -183,7 +186,8 @@ int32_t listed_keys(int32_t longest, int32_t limit) {
 }
 
 std::vector<int32_t> StepShape::values() const {
-  return {tokens, self.pieces, self.keys, self.queries, cross.pieces, cross.keys, cross.queries};
+  return {tokens,           self.pieces,  self.keys,  self.queries,
+          self.shared_keys, cross.pieces, cross.keys, cross.queries};
 }
 
 StepShape StepShape::of_decoding(int32_t sequences, int32_t self_keys, int32_t cross_keys) {
@@ -215,6 +219,7 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
   cross_pages = static_cast<int32_t>(in.attention.cross_pages.page_indices.size());
   const bool decoder_tiles = !heads.f8_pages && tiles(heads.decoder_head_dim);
   self = plan_attention(self_sequences(in.attention), decoder_tiles);
+  self.shared_keys = in.attention.shared_keys;
   cross = plan_attention(cross_sequences(in.attention), decoder_tiles);
 }
 

@@ -42,6 +42,7 @@ struct StepShape {
     int32_t pieces = 0;   // groups of up to kRowsPerBlock queries of a sequence
     int32_t keys = 0;     // there is room for so many of each sequence (listed_keys())
     int32_t queries = 0;  // of a piece at most
+    bool shared_keys = false;
     auto operator<=>(const Attention&) const = default;
   };
   int32_t tokens = 0;

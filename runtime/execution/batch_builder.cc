@@ -126,6 +126,7 @@ void append_whole_prompt(Blocks blocks, int first, std::span<const int32_t> ids,
                          ModelInput& in) {
   const int prompt = first + static_cast<int>(ids.size());
   append_tokens(blocks, first, ids, block_size, in);
+  in.attention.shared_keys |= ids.size() > 1;
   for (size_t i = 0; i < ids.size(); ++i)
     append_entry(blocks, prompt, /*count=*/1, block_size, prompt, in);
 }

@@ -174,7 +174,8 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
     HostDevice& device = *owned;
     Context ctx(1, std::move(owned), DType::kBF16);
     const int32_t sequences = random.integer(1, 70);
-    const ModelInput in = step_of(random, sequences, random.integer(1, 3), 1500);
+    ModelInput in = step_of(random, sequences, random.integer(1, 3), 1500);
+    in.attention.shared_keys = round % 2 == 1;
     const StepPlan before(ctx, in, kLayout, StepHalf::kDecoder);
     StepPlan plan(ctx, in, kLayout, StepHalf::kDecoder);
     ASSERT_TRUE(plan.can_pad());
@@ -209,6 +210,8 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
     expect_idle_beyond(step.cross_plan()->rows, before.cross.rows);
     EXPECT_GE(step.self_plan()->partials, before.self.partials);
     EXPECT_EQ(step.self_plan()->row_blocks, plan.self.row_blocks);
+    EXPECT_EQ(step.self_plan()->shared_keys, in.attention.shared_keys);
+    EXPECT_FALSE(step.cross_plan()->shared_keys);
     expect_filled(step.self_plan()->tickets, {}, plan.self.tickets * kLayout.decoder_heads, 0);
     expect_filled(step.cross_plan()->tickets, {}, plan.cross.tickets * kLayout.decoder_heads, 0);
     // Lists begin where vectors of 16 bytes may.

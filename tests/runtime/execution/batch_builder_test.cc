@@ -310,6 +310,7 @@ TEST(BatchBuilder, APromptThatAttendsToAllOfItself) {
   EXPECT_EQ(batch.rows[0].num_tokens, 5);
   EXPECT_TRUE(batch.rows[0].samples);
   EXPECT_EQ(batch.rows[1].first_token, 5);
+  EXPECT_TRUE(attention.shared_keys);  // a device writes keys before it reads any
 }
 
 // The rest of one whose beginning was found in a cache; and one with log-probabilities of its

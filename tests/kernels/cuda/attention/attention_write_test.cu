@@ -26,7 +26,8 @@ struct Case {
   bool turned = false;
   int window = -1;
   bool sums = false;
-  bool hnd = false;  // else either layout
+  bool hnd = false;          // else either layout
+  int32_t whole_prompt = 0;  // tokens of one more sequence, each an entry that sees all of them
 };
 
 // The queries' rows, with rows of padding between them, whose slots are negative.
@@ -44,6 +45,7 @@ class Problem {
         page_indices_(to_device(ctx, indices(page_numbers_))) {
     const int64_t kv_heads = c.heads / c.group;
     planned_.plan.row_blocks = static_cast<int32_t>(random.integer(0, 3));
+    planned_.plan.shared_keys = c.whole_prompt > 1;
     layout_ = c.hnd ? KvLayout::kHND : random.pick({KvLayout::kNHD, KvLayout::kHND});
     const bool nhd = layout_ == KvLayout::kNHD;
     shape_ = {std::ssize(page_numbers_), 2, nhd ? c.block_size : kv_heads,
@@ -95,6 +97,7 @@ class Problem {
   Tensor numbers(Random& random, int64_t heads) {
     rows_ = 1;
     for (const auto& [queries, keys] : case_.sequences) rows_ += queries + 1;
+    rows_ += case_.whole_prompt;
     return rounded(random.matrix(rows_, heads * case_.head_dim), case_.dtype);
   }
   std::vector<AttentionSequence> sequences(Random& random) {
@@ -106,12 +109,16 @@ class Problem {
       row += queries + 1;
       pages += (keys - 1) / case_.block_size + 1;
     }
+    const int32_t prompt = case_.whole_prompt, prompt_pages = pages;
+    for (int32_t i = 0; i < prompt; ++i) out.push_back({row + i, 1, prompt, prompt_pages, true});
+    if (prompt > 0) pages += (prompt - 1) / case_.block_size + 1;
     page_numbers_.resize(static_cast<size_t>(pages));
     std::iota(page_numbers_.begin(), page_numbers_.end(), 0);
     std::shuffle(page_numbers_.begin(), page_numbers_.end(), random.engine());
     for (const AttentionSequence& s : out)
       for (int32_t i = 0; i < s.queries; ++i) {
-        const int32_t key = s.keys - s.queries + i;
+        const bool of_prompt = prompt > 0 && s.kv_base == prompt_pages;
+        const int32_t key = of_prompt ? s.query_row - row : s.keys - s.queries + i;
         const auto page = static_cast<size_t>(s.kv_base + key / case_.block_size);
         slots_of_rows_[static_cast<size_t>(s.query_row + i)] =
             page_numbers_[page] * case_.block_size + key % case_.block_size;
@@ -144,6 +151,20 @@ void expect_the_same(Context& ctx, Random& random, const Case& c) {
   }
   if (!apart.scales.empty()) {
     EXPECT_TRUE(same(apart.scales, at_once.scales));
+  }
+}
+
+// Works of one query each that see each other's keys: all are written first.
+TEST(CudaAttentionWrite, KeysThatOtherWorksRead) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const int32_t prompt : {2, 3, 7, 40}) {
+      Case c{dtype, dtype, 2, 1, random.pick({16, 64}), random.pick({1, 3, 16}), {{1, 5}, {1, 1}}};
+      c.turned = random.integer(0, 1) == 1;
+      c.whole_prompt = prompt;
+      expect_the_same(ctx, random, c);
+    }
   }
 }
 
