@@ -56,7 +56,8 @@ StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
     : config_(with_vocabulary(config, vocab_size)),
       vocab_size_(vocab_size),
       profile_(profile_of_scheduler()),
-      scheduler_(config_) {}
+      scheduler_(config_),
+      stage_seconds_(config_.stages > 1 ? static_cast<size_t>(config_.stages) : 0) {}
 
 // With everything on one thread. In a server messages lie between the stages: SchedulerActor calls
 // on_command(), next_step() and on_output(), and WorkerActor the runner of each rank.
@@ -148,10 +149,14 @@ void StepLoop::on_output(const proto::StepOutput& output) {
   const ProfiledScope scope(profile_);
   ProfileSpan span(kCommit);
   span.say({output.outputs_size()});
-  check_step_output(output, scheduler_.steps_in_flight().oldest_number(), vocab_size_);
+  check_step_output(output, scheduler_.steps_in_flight().oldest_number(), vocab_size_,
+                    config_.stages);
   scheduler_.complete_step(output);
   ++steps_completed_;
   encoder_seconds_ += output.encoder_seconds();
+  pipeline_seconds_ += output.pipeline_seconds();
+  for (int stage = 0; stage < output.stage_seconds_size(); ++stage)
+    stage_seconds_[static_cast<size_t>(stage)] += output.stage_seconds(stage);
   for (const auto& group : output.outputs()) {
     if (group.samples().empty()) continue;
     const SequenceGroup* scheduled = scheduler_.find(group.request_id());
@@ -208,6 +213,8 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_free_host_blocks(scheduler_.block_manager().host().num_free());
   out.set_num_total_host_blocks(scheduler_.block_manager().host().num_total());
   out.set_encoder_seconds(encoder_seconds_);
+  out.mutable_stage_seconds()->Add(stage_seconds_.begin(), stage_seconds_.end());
+  out.set_pipeline_seconds(pipeline_seconds_);
   out.mutable_step_tokens_buckets()->Add(step_tokens_.counts().begin(),
                                          step_tokens_.counts().end());
   out.set_step_tokens(step_tokens_.sum());

@@ -80,6 +80,8 @@ class StepLoop {
   std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;
   double encoder_seconds_ = 0;
+  std::vector<double> stage_seconds_;  // by stage; without stages empty
+  double pipeline_seconds_ = 0;
   TokenHistogram step_tokens_;
   double waiting_since_ = 0;
 };

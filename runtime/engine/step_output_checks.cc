@@ -14,7 +14,8 @@ void check_measured(const char* what, double value) {
 
 }  // namespace
 
-void check_step_output(const proto::StepOutput& output, uint64_t expected, int vocab_size) {
+void check_step_output(const proto::StepOutput& output, uint64_t expected, int vocab_size,
+                       int stages) {
   if (expected == 0)
     throw std::runtime_error("step output " + std::to_string(output.step()) +
                              ": no step is in flight");
@@ -24,6 +25,12 @@ void check_step_output(const proto::StepOutput& output, uint64_t expected, int v
   check_measured("seconds", output.seconds());
   check_measured("encoder_seconds", output.encoder_seconds());
   check_measured("draft_cost", output.draft_cost());
+  check_measured("pipeline_seconds", output.pipeline_seconds());
+  if (output.stage_seconds_size() > (stages > 1 ? stages : 0))
+    throw std::runtime_error("step output: stage_seconds of " +
+                             std::to_string(output.stage_seconds_size()) + " stages, not of " +
+                             std::to_string(stages));
+  for (const double seconds : output.stage_seconds()) check_measured("stage_seconds", seconds);
   for (const auto& group : output.outputs()) {
     if (group.has_embedding() && group.embedding().values().empty())
       throw std::runtime_error("step output: request \"" + group.request_id() +

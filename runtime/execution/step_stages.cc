@@ -161,6 +161,7 @@ void StepStages::end_step(ModelStep& step) {
   if (pipeline_->is_last()) {
     const StageSeconds seconds = pipeline_->seconds();
     step.out.mutable_stage_seconds()->Add(seconds.of_stage.begin(), seconds.of_stage.end());
+    step.out.set_pipeline_seconds(step.out.seconds());
     step.out.set_encoder_seconds(seconds.encoder);
     step.out.set_seconds(seconds.sum());
   }

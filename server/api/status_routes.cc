@@ -100,6 +100,16 @@ void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                      .content_type = "text/plain; version=0.0.4; charset=utf-8"});
 }
 
+// Pipeline stages since the replica's workers started; without stages empty.
+Json stages_of(const proto::SchedulerStats& stats) {
+  Json out = Json::array();
+  const double whole = stats.pipeline_seconds();
+  for (const double busy : stats.stage_seconds())
+    out.push_back({{"busy_seconds", busy},
+                   {"idle_share", whole > 0 ? std::clamp(1 - busy / whole, 0.0, 1.0) : 0.0}});
+  return out;
+}
+
 // For the page: what the engine does now.
 void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const EngineStatus status = app.engine.status();
@@ -121,7 +131,8 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                         {"free_host_blocks", stats.num_free_host_blocks()},
                         {"cached_blocks", stats.num_idle_blocks()},
                         {"total_host_blocks", stats.num_total_host_blocks()},
-                        {"encoder_seconds", stats.encoder_seconds()}});
+                        {"encoder_seconds", stats.encoder_seconds()},
+                        {"stages", stages_of(stats)}});
   }
   const Metrics::Totals totals = app.metrics.totals();
   exchange->respond(

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/mutex.h"
@@ -86,6 +87,14 @@ struct Metrics::Impl {
       iteration_tokens.ObserveMultiple(more.counts, more.tokens);
     steps = now;
   }
+  void set(const StageSums& s) REQUIRES(mutex) {
+    if (s.busy.empty()) return;
+    if (!pipeline_seconds) pipeline_seconds.emplace(Mirror{pipeline.Add({})});
+    pipeline_seconds->set(s.whole);
+    while (stage_seconds.size() < s.busy.size())
+      stage_seconds.push_back({stage_busy.Add({{"stage", std::to_string(stage_seconds.size())}})});
+    for (size_t i = 0; i < s.busy.size(); ++i) stage_seconds[i].set(s.busy[i]);
+  }
   void set(const DraftSums& d) REQUIRES(mutex) {
     drafts.set(d.drafts);
     draft_tokens.set(d.tokens);
@@ -146,6 +155,15 @@ struct Metrics::Impl {
   Mirror encoder_seconds{counter("tandem:encoder_seconds_total",
                                  "Time that workers spent on encoder inputs, of each replica's "
                                  "first rank.")};
+  prometheus::Family<prometheus::Counter>& stage_busy =
+      counters("tandem:pipeline_stage_busy_seconds_total",
+               "Time that a pipeline stage computed, of all replicas.");
+  std::vector<Mirror> stage_seconds;  // by stage
+  prometheus::Family<prometheus::Counter>& pipeline =
+      counters("tandem:pipeline_seconds_total",
+               "Time while pipeline stages had steps under way, of all replicas. What a stage does "
+               "not compute of it, it is idle.");
+  std::optional<Mirror> pipeline_seconds;  // with stages
   Mirror drafts{counter("tandem:spec_decode_num_drafts_total",
                         "Times that tokens of a sequence were guessed.")};
   Mirror draft_tokens{
@@ -291,6 +309,7 @@ std::vector<prometheus::MetricFamily> Metrics::collect(const EngineStatus& statu
   double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
          prefix_hits = 0, encoder_seconds = 0;
   DraftSums drafts;
+  StageSums stages;
   StepSums steps;
   for (int i = 0; i < status.info.replicas_size(); ++i) {
     const proto::ReplicaInfo& replica = status.info.replicas(i);
@@ -309,6 +328,7 @@ std::vector<prometheus::MetricFamily> Metrics::collect(const EngineStatus& statu
     prefix_hits += static_cast<double>(replica.stats().prefix_cache_hits());
     encoder_seconds += replica.stats().encoder_seconds();
     drafts.add(replica.stats());
+    stages.add(replica.stats());
     steps.add(replica.stats());
     if (replica.stats().block_size() > 0)
       impl_->cache_config.Add(cache_labels(replica.stats(), i)).Set(1);
@@ -342,6 +362,7 @@ std::vector<prometheus::MetricFamily> Metrics::collect(const EngineStatus& statu
     impl_->prefix_hits.set(prefix_hits);
     impl_->encoder_seconds.set(encoder_seconds);
     impl_->set(drafts);
+    impl_->set(stages);
     impl_->set(steps);
     impl_->process.update();
   }

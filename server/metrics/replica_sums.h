@@ -39,4 +39,17 @@ struct DraftSums {
   }
 };
 
+// Pipeline stages: what each computed, and how long steps were under way.
+struct StageSums {
+  std::vector<double> busy = {};  // seconds, by stage; without stages empty
+  double whole = 0;
+
+  void add(const proto::SchedulerStats& stats) {
+    const auto& seconds = stats.stage_seconds();
+    busy.resize(std::max(busy.size(), static_cast<size_t>(seconds.size())));
+    for (int i = 0; i < seconds.size(); ++i) busy[static_cast<size_t>(i)] += seconds[i];
+    whole += stats.pipeline_seconds();
+  }
+};
+
 }  // namespace tandem::server

@@ -182,12 +182,38 @@ TEST_F(StepLoopTest, APooledRequestEndsWithItsStep) {
   refused(changed([](auto& o) { o.set_encoder_seconds(NAN); }), "encoder_seconds");
   refused(changed([](auto& o) { o.set_seconds(-1); }), "step output: seconds");
   refused(changed([](auto& o) { o.set_seconds(INFINITY); }), "step output: seconds");
+  refused(changed([](auto& o) { o.set_pipeline_seconds(-1); }), "pipeline_seconds");
+  refused(changed([](auto& o) { o.add_stage_seconds(1); }), "stage_seconds of 1 stages, not of 1");
   output.set_encoder_seconds(0.25);
   take(output);
   EXPECT_EQ(loop.stats().encoder_seconds(), 0.25);
   EXPECT_EQ(loop.stats().num_running(), 1);
   const auto second = next();
   EXPECT_THAT(second.finished_request_ids(), ElementsAre("b"));
+}
+
+TEST(StepLoopOfStages, AddsUpWhatStagesComputed) {
+  SchedulerConfig config;
+  config.block_size = 2;
+  config.num_device_blocks = 20;
+  config.stages = 2;
+  StepLoop loop(config, kVocab);
+  SimulatedRank rank(config);
+  FakeTokenizer tokenizer;
+  PreparedRequest prepared = small_request(1, 8);
+  prepared.params.clear_eos_token_id();
+  RequestState state("a", std::move(prepared), tokenizer, 0);
+  state.set_first_seq_id(1);
+  loop.add(state.add_request());
+  EXPECT_EQ(loop.stats().stage_seconds_size(), 2);
+  for (int i = 1; i <= 2; ++i) {
+    proto::StepOutput output = rank.execute(*loop.next_step(i));
+    for (const double seconds : {0.5, 0.25}) output.add_stage_seconds(seconds);
+    output.set_pipeline_seconds(1);
+    loop.on_output(output);
+  }
+  EXPECT_THAT(loop.stats().stage_seconds(), ElementsAre(1.0, 0.5));
+  EXPECT_EQ(loop.stats().pipeline_seconds(), 2);
 }
 
 TEST_F(StepLoopTest, TheCachesCount) {

@@ -298,6 +298,8 @@ TEST(Generation, Metrics) {
   stats->set_spec_draft_tokens(12);
   stats->set_spec_accepted_tokens(7);
   for (const int right : {4, 3}) stats->add_spec_accepted_tokens_per_position(right);
+  for (const double busy : {3.0, 4.5}) stats->add_stage_seconds(busy);
+  stats->set_pipeline_seconds(6);
   const auto e = s.ask("POST", "/v1/completions", R"({"prompt": "a"})");
   s.engine.say(0, "x", {5, 6}, "length");
   e->run_posted();
@@ -312,11 +314,16 @@ TEST(Generation, Metrics) {
         "vllm:spec_decode_num_accepted_tokens_total{model_name=\"model\"} 7\n",
         "vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"model\",position=\"1\"} "
         "3\n",
+        "tandem:pipeline_stage_busy_seconds_total{model_name=\"model\",stage=\"1\"} 4.5\n",
+        "tandem:pipeline_seconds_total{model_name=\"model\"} 6\n",
         "vllm:generation_tokens_total{model_name=\"model\"} 2\n",
         "vllm:prompt_tokens_total{model_name=\"model\"} 7\n",
         "vllm:request_success_total{model_name=\"model\",finished_reason=\"length\"} 1\n",
         "vllm:time_to_first_token_seconds_count{model_name=\"model\"} 1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  const Json stages = Json::parse(s.ask("GET", "/status")->head->body)["replicas"][0]["stages"];
+  EXPECT_EQ(stages, Json::parse(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
+                                    {"busy_seconds": 4.5, "idle_share": 0.25}])"));
   // A replica that starts anew counts from zero; the total does not go back.
   stats->set_num_preemptions(1);
   EXPECT_NE(s.ask("GET", "/metrics")
