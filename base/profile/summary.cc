@@ -149,6 +149,9 @@ RankSummary summarize_rank(const ProfileGroup& group, const Intervals& steps) {
   out.ops = rows_of(group, steps, waits, is_op);
   out.phases = rows_of(group, steps, waits, is("phase"));
   out.between_ops = out.time - intervals_of(first, is_op).shared_with(steps);
+  const Intervals for_stages = of_category(first, "stage wait");
+  out.in_pipeline = !for_stages.list.empty();
+  out.for_stages = for_stages.shared_with(steps);
   return out;
 }
 
@@ -196,6 +199,12 @@ void print_rank(std::string& out, const RankSummary& rank) {
         "  Waiting, of all threads' time in steps: %.1f%% at barriers, %.1f%% for one thread's "
         "work\n",
         100 * rank.share_at_barriers(), 100 * rank.share_for_one());
+  if (!rank.in_pipeline) return;
+  print(out,
+        "  Idle, of the time from the first step to the last: %.1f%%: %.1f%% between steps, %.1f%% "
+        "for other stages\n",
+        100 * rank.share_idle(), 100 * ratio(rank.span - rank.time, rank.span),
+        100 * ratio(rank.for_stages, rank.span));
 }
 
 }  // namespace
@@ -212,11 +221,16 @@ double RankSummary::share_for_one() const {
   return ratio(sum, time * static_cast<int64_t>(threads.size()));
 }
 
+double RankSummary::share_idle() const { return ratio(span - time + for_stages, span); }
+
 ProfileSummary summarize_profile(const Profile& profile) {
   ProfileSummary out;
   out.dropped = profile.num_dropped();
   std::map<std::string, RankSummary::Row> engine;
-  for (const ProfileGroup* group : profile.groups()) {
+  std::vector<const ProfileGroup*> groups = profile.groups();  // ranks that are threads race for it
+  std::sort(groups.begin(), groups.end(),
+            [](const auto* a, const auto* b) { return a->number() < b->number(); });
+  for (const ProfileGroup* group : groups) {
     if (group->threads() == 0) continue;
     const Intervals steps = whole_steps(*group);
     if (!steps.list.empty()) {

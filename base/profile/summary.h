@@ -31,10 +31,14 @@ struct RankSummary {
   std::vector<Row> steps, ops, phases;  // by what they took, most first; ops and collectives
   int64_t between_ops = 0;
   std::vector<Thread> threads;
+  bool in_pipeline = false;  // it exchanged something with another stage
+  int64_t for_stages = 0;    // within steps
 
   // Of the threads' time in steps, 0 to 1.
   double share_at_barriers() const;
   double share_for_one() const;
+  // Of the span, 0 to 1: what a rank of a pipeline did not compute, between steps or within.
+  double share_idle() const;
 };
 
 struct ProfileSummary {

@@ -49,12 +49,14 @@ double Pipeline::computed() const {
 
 // What it waits is not computed. A send waits only if the receiver is far behind.
 void Pipeline::send(const Tensor& x, int to) {
+  const ProfileSpan span(kWaitForStages);
   const auto begun = Clock::now();
   group_->send(x, to);
   waited_ += seconds_since(begun);
 }
 
 void Pipeline::receive(const Tensor& x, int from) {
+  const ProfileSpan span(kWaitForStages);
   const auto begun = Clock::now();
   group_->receive(x, from);
   waited_ += seconds_since(begun);

@@ -9,12 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "base/profile/profile.h"
 #include "models/model.h"
 #include "models/stage_plan.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
+
+// In a profile: a rank waits for another stage (base/profile/summary.h counts it as idle).
+inline constexpr SpanKind kWaitForStages{"wait for stages", "stage wait"};
 
 // Seconds that the stages computed in a step, without what they waited for each other.
 struct StageSeconds {

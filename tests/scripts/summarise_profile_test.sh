@@ -14,11 +14,15 @@ bench() {
   "$build/bin/tandem" bench latency --model "$source/examples/demo-model" --kv-cache-memory 16MiB --input-len 16 --output-len 4 \
     --batch-size 4 --num-iters 2 --num-iters-warmup 0 "$@"
 }
-bench --threads 2 --profile "$folder/trace.json" >"$folder/printed" 2>"$folder/log" || { cat "$folder/log"; exit 1; }
-sed -n '/^Profile of/,$p' "$folder/printed" >"$folder/expected"
-[ -s "$folder/expected" ] || { echo "FAILED: bench prints no profile"; exit 1; }
-"$summarise" "$folder/trace.json" >"$folder/found"
-diff -u "$folder/expected" "$folder/found" || { echo "FAILED: the tables differ"; exit 1; }
+# Compute threads; stages of a pipeline, beside which the engine is a thread that may still end.
+for flags in '--threads 2' '--threads 1 --pp 2 --distributed-executor-backend threads'; do
+  bench $flags --profile "$folder/trace.json" >"$folder/printed" 2>"$folder/log" || { cat "$folder/log"; exit 1; }
+  [ "$flags" = '--threads 2' ] && others=none || others='engine: outputs'
+  sed -n '/^Profile of/,$p' "$folder/printed" | grep -v "$others" >"$folder/expected" || { echo "FAILED: bench prints no profile"; exit 1; }
+  "$summarise" "$folder/trace.json" | grep -v "$others" >"$folder/found"
+  diff -u "$folder/expected" "$folder/found" || { echo "FAILED: the tables differ"; exit 1; }
+done
+[ "$(grep -c 'Idle, of the time .* for other stages$' "$folder/found")" = 2 ] || { cat "$folder/found"; echo "FAILED: no idle time"; exit 1; }
 
 bench --threads 1 --tp 2 --profile "$folder/ranks.json" >/dev/null 2>"$folder/log" || { cat "$folder/log"; exit 1; }
 "$summarise" --merge "$folder/all.json" "$folder/ranks.json" "$folder/ranks.rank0.json" "$folder/ranks.rank1.json"

@@ -11,6 +11,7 @@ constexpr SpanKind kLinear{"linear", "op", {"rows", "in", "out"}, "dtype"};
 constexpr SpanKind kNorm{"layer_norm", "op", {"rows", "columns"}};
 constexpr SpanKind kReduce{"all_reduce", "collective", {"bytes"}};
 constexpr SpanKind kForRanks{"wait for ranks", "rank wait"};
+constexpr SpanKind kForStages{"wait for stages", "stage wait"};
 constexpr SpanKind kShare{"tasks", "pool", {"tasks"}};
 constexpr SpanKind kWait{"wait", "wait"};
 constexpr SpanKind kSchedule{"schedule", "engine"};
@@ -102,6 +103,31 @@ TEST(ProfileSummary, LeavesOutStepsOfWhichSpansWereDropped) {
   ASSERT_EQ(summary.ranks.size(), 1u);
   EXPECT_EQ(summary.ranks[0].time, 200);
   EXPECT_NE(format_summary(summary).find("1 spans were dropped"), std::string::npos);
+}
+
+// Between the steps, and within them for others: 50 ns, and 15 and 5 of 250.
+TEST(ProfileSummary, TellsHowLongARankOfAPipelineIsIdle) {
+  Profile profile({0, 10});
+  ProfileGroup* const stage = profile.add_group("rank 0", 0, {"thread 0", "thread 1"});
+  ProfileGroup* const other = profile.add_group("rank 1", 1, {"thread 0", "thread 1"});
+  for (ProfileGroup* group : {stage, other}) add_steps(*group, profile.begun());
+  ProfileTrack& track = *stage->find_track(0);
+  const int64_t t = profile.begun() + 1000;
+  track.add({&kForStages, t + 70, t + 85, nullptr, {}});
+  track.add({&kForStages, t + 75, t + 80, nullptr, {}});    // counts once
+  track.add({&kForStages, t + 245, t + 260, nullptr, {}});  // a part is behind the step
+  const ProfileSummary summary = summarize_profile(profile);
+  ASSERT_EQ(summary.ranks.size(), 2u);
+  EXPECT_TRUE(summary.ranks[0].in_pipeline);
+  EXPECT_EQ(summary.ranks[0].for_stages, 15 + 5);
+  EXPECT_DOUBLE_EQ(summary.ranks[0].share_idle(), 70.0 / 250);
+  EXPECT_FALSE(summary.ranks[1].in_pipeline);
+  const std::string text = format_summary(summary), line = "Idle, of the time";
+  const size_t at = text.find(line);
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_NE(text.find("28.0%: 20.0% between steps, 8.0% for other stages\n", at), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find(line, at + 1), std::string::npos) << "of rank 1 there is nothing to say";
 }
 
 TEST(ProfileSummary, OfNothingIsEmpty) {
