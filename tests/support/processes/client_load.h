@@ -64,9 +64,26 @@ inline std::vector<LoadCase> load_cases() {
   return out;
 }
 
+// Golden beam searches, some with several results.
+inline std::vector<LoadCase> beam_cases() {
+  using nlohmann::json;
+  const json all = json::parse(read_file(golden("bart-tiny") / "golden.json"));
+  std::vector<LoadCase> out;
+  for (const json& c : all.at("cases")) {
+    if (c.at("kind") != "beam") continue;
+    LoadCase& load = out.emplace_back();
+    load.name = c.at("name").get<std::string>();
+    load.request.prompt =
+        client::Prompt::pair(client::Prompt::token_ids(c.at("encoder_ids")),
+                             client::Prompt::token_ids(c.at("decoder_prompt_ids")));
+    load.request.params_json = c.at("generation").dump();
+  }
+  return out;
+}
+
 // What an undisturbed run makes of them; goldens must come out.
-inline std::vector<LoadCase> undisturbed(client::Client& client) {
-  std::vector<LoadCase> cases = load_cases();
+inline std::vector<LoadCase> undisturbed(client::Client& client,
+                                         std::vector<LoadCase> cases = load_cases()) {
   std::vector<client::RequestHandle> handles;
   for (const LoadCase& c : cases) handles.push_back(client.submit(c.request));
   for (size_t i = 0; i < cases.size(); ++i) {

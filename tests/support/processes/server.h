@@ -167,6 +167,15 @@ class Server : public Program {
     return options;
   }
   std::vector<pid_t> workers() const { return named_worker(); }
+  pid_t worker_of(int rank) const {  // 0: there is none
+    for (const pid_t pid : workers()) {
+      const auto line = command_line(pid);
+      const auto flag = std::find(line.begin(), line.end(), "--rank");
+      if (flag != line.end() && flag + 1 != line.end() && *(flag + 1) == std::to_string(rank))
+        return pid;
+    }
+    return 0;
+  }
   std::vector<pid_t> mpiruns() const {
     const auto found = named("mpirun", "");
     return found.empty() ? named("prterun", "") : found;  // Open MPI 5's has another name
