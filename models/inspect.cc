@@ -184,8 +184,12 @@ void add_memory(const InspectReport& r, Lines& lines) {
 void add_stages(const InspectReport& r, Lines& lines) {
   for (size_t i = 0; i < r.stages.size(); ++i) {
     const Stage& stage = r.stages[i];
-    lines.add("stage " + std::to_string(i),
-              stage.text() + ", " + human_count(stage.parameters) + " parameters");
+    const size_t ranks = static_cast<size_t>(r.ranks_of_stage), first = i * ranks;
+    lines.add(
+        "stage " + std::to_string(i),
+        (ranks > 1 ? "ranks " + std::to_string(first) + " to " + std::to_string(first + ranks - 1)
+                   : "rank " + std::to_string(first)) +
+            ": " + stage.text() + ", " + human_count(stage.parameters) + " parameters");
     std::string bytes;
     for (const DType type : kShownTypes)
       bytes += (bytes.empty() ? "weights on each rank: " : ", ") +

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -48,6 +49,18 @@ void fill(std::vector<uint64_t>& sizes) {
   const uint64_t most =
       sizes.empty() ? 0 : std::max<uint64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
   std::replace(sizes.begin(), sizes.end(), uint64_t{0}, most);
+}
+
+// Whether both sides look rows up in one table: but for the head's no other is stored. (A pickle
+// may name it several times.)
+bool has_one_table(const ModelConfig& config, const Checkpoint& checkpoint) {
+  if (config.encoder_vocab_size > 0) return false;
+  std::set<const std::byte*> tables;
+  for (const auto& [name, tensor] : checkpoint.tensors())
+    if (tensor.shape == Shape{config.vocab_size, config.d_model} &&
+        name.find("head") == std::string::npos)
+      tables.insert(tensor.data);
+  return tables.size() <= 1;
 }
 
 std::string layers_text(const char* side, const LayerRange& range) {
@@ -95,8 +108,9 @@ std::vector<int32_t> balanced(const std::vector<uint64_t>& costs, int stages) {
 }  // namespace
 
 uint64_t Stage::bytes_of_rank(DType dtype, int ranks) const {
-  // In int4 a scale belongs to each 32.
-  const uint64_t bytes = dtype == DType::kI4 ? parameters * 17 / 32 : parameters * size_of(dtype);
+  // In int4 the encoder's layers are int8, and a scale belongs to each 32 of the others.
+  const uint64_t bytes = dtype == DType::kI4 ? of_encoder + (parameters - of_encoder) * 17 / 32
+                                             : parameters * size_of(dtype);
   return bytes / static_cast<uint64_t>(ranks);
 }
 
@@ -118,10 +132,14 @@ LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint) 
   }
   fill(sizes.encoder);
   fill(sizes.decoder);
-  const auto table =
-      static_cast<uint64_t>(config.vocab_size) * static_cast<uint64_t>(config.d_model);
-  if (limits_of(config).reads_ids()) sizes.encoder_table = table;
-  sizes.decoder_table = sizes.head = table;
+  sizes.one_table = has_one_table(config, checkpoint);
+  const auto table_of = [&](int vocabulary) {
+    return static_cast<uint64_t>(vocabulary) * static_cast<uint64_t>(config.d_model);
+  };
+  if (limits_of(config).reads_ids())
+    sizes.encoder_table =
+        table_of(config.encoder_vocab_size > 0 ? config.encoder_vocab_size : config.vocab_size);
+  sizes.decoder_table = sizes.head = table_of(config.vocab_size);
   return sizes;
 }
 
@@ -151,8 +169,12 @@ std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
     stage.encoder = {std::min(first, encoder), std::min(end, encoder)};
     stage.decoder = {std::max(first - encoder, 0), std::max(end - encoder, 0)};
     for (int i = first; i < end; ++i) stage.computed += costs[static_cast<size_t>(i)];
-    stage.parameters = stage.computed + (stage.encoder.has_first() ? sizes.encoder_table : 0) +
-                       (stage.decoder.has_first() ? sizes.decoder_table : 0);
+    for (int i = first; i < std::min(end, encoder); ++i)
+      stage.of_encoder += sizes.encoder[static_cast<size_t>(i)];
+    const uint64_t encoder_table = stage.encoder.has_first() ? sizes.encoder_table : 0;
+    const uint64_t decoder_table = stage.decoder.has_first() ? sizes.decoder_table : 0;
+    stage.parameters = stage.computed + (sizes.one_table ? std::max(encoder_table, decoder_table)
+                                                         : encoder_table + decoder_table);
     first = end;
   }
   return out;

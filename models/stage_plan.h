@@ -18,13 +18,15 @@ struct LayerSizes {
   std::vector<uint64_t> encoder, decoder;
   uint64_t encoder_table = 0;  // embeddings, with the first layer of the side; 0: it reads frames
   uint64_t decoder_table = 0;
-  uint64_t head = 0;  // with the last layer
+  uint64_t head = 0;       // with the last layer
+  bool one_table = false;  // both sides look rows up in the same one
 };
 
 struct Stage {
   LayerRange encoder, decoder;
   uint64_t parameters = 0;
-  uint64_t computed = 0;  // of those, not of tables that rows are looked up in
+  uint64_t computed = 0;    // of those, not of tables that rows are looked up in
+  uint64_t of_encoder = 0;  // of the parameters: layers, which are int8 in int4
 
   bool encodes() const { return !encoder.empty(); }
   bool decodes() const { return !decoder.empty(); }

@@ -1,8 +1,10 @@
 #include "runtime/execution/compute_type.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "models/inspect.h"
@@ -24,23 +26,31 @@ size_t most_weight_bytes(const Checkpoint& checkpoint, DType dtype) {
 }  // namespace
 
 void check_weights_fit(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,
-                       int ranks, size_t available) {
+                       int ranks, size_t available, const Stage* stage) {
   const auto part = [ranks](uint64_t bytes) { return bytes / static_cast<uint64_t>(ranks); };
   if (part(most_weight_bytes(checkpoint, dtype)) <= available) return;
   uint64_t needed = 0;
   std::string others;
-  for (const InspectReport::Memory& memory : inspect(config, checkpoint).memory) {
-    const uint64_t bytes = part(memory.weight_bytes);
-    if (memory.dtype == name_of(dtype))
+  const std::vector<InspectReport::Memory> known = inspect(config, checkpoint).memory;
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
+    const auto memory = std::find_if(known.begin(), known.end(),
+                                     [&](const auto& m) { return m.dtype == name_of(type); });
+    if (memory == known.end()) continue;
+    uint64_t bytes = part(memory->weight_bytes);
+    // A stage's are known roughly, the model's to the byte.
+    if (stage != nullptr) bytes = std::min(bytes, stage->bytes_of_rank(type, ranks));
+    if (type == dtype)
       needed = bytes;
     else if (bytes <= available)
-      others += (others.empty() ? "" : ", ") + memory.dtype + " (" + human_bytes(bytes) + ")";
+      others += (others.empty() ? "" : ", ") + memory->dtype + " (" + human_bytes(bytes) + ")";
   }
   if (needed <= available) return;
+  const std::string whose = stage != nullptr ? " on a rank with " + stage->text()
+                                             : std::string(ranks > 1 ? " on each rank" : "");
   throw InputError(ErrorKind::kResource,
                    std::string("--dtype: in ") + name_of(dtype) + " the weights take " +
-                       human_bytes(needed) + (ranks > 1 ? " on each rank" : "") + ", and " +
-                       human_bytes(available) + " of memory are free; " +
+                       human_bytes(needed) + whose + ", and " + human_bytes(available) +
+                       " of memory are free; " +
                        (others.empty() ? "no type fits" : "what fits: " + others),
                    "--dtype");
 }

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -89,10 +90,11 @@ class ModelWorker final : public Worker {
     warm_up_group();
     const ModelConfig model_config = ModelConfig::load(loading.model());
     Checkpoint checkpoint = Checkpoint::open(loading.model());
-    if (ctx_->on_cpu())
-      check_weights_fit(model_config, checkpoint, dtype, setup.size(), available_memory());
     Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
-    make_pipeline(setup, model_config, checkpoint, build);
+    const std::optional<Stage> stage = make_pipeline(setup, model_config, checkpoint, build);
+    if (ctx_->on_cpu())
+      check_weights_fit(model_config, checkpoint, dtype, comm_->size(), available_memory(),
+                        stage ? &*stage : nullptr);
     make_adapters(model_config, build);
     model_ = load_model(model_config, checkpoint, build, progress);
     if (pipeline_) check_layers(model_config);
@@ -182,10 +184,10 @@ class ModelWorker final : public Worker {
                                         make_subgroup(group_, setup.rank() / ranks * ranks, ranks));
   }
   // The layers of this rank's stage, where the model is split by layers.
-  void make_pipeline(const proto::WorkerSetup& setup, const ModelConfig& model,
-                     const Checkpoint& checkpoint, Build& build) {
+  std::optional<Stage> make_pipeline(const proto::WorkerSetup& setup, const ModelConfig& model,
+                                     const Checkpoint& checkpoint, Build& build) {
     const int stages = stages_of(config_);
-    if (stages == 1) return;
+    if (stages == 1) return std::nullopt;
     const auto& asked = config_.parallel().pipeline_layers();
     const std::vector<int32_t> layers(asked.begin(), asked.end());
     const std::vector<Stage> plan = plan_stages(layer_sizes(model, checkpoint), stages, layers);
@@ -197,6 +199,7 @@ class ModelWorker final : public Worker {
     build.encoder_layers = stage.encoder;
     build.decoder_layers = stage.decoder;
     pipeline_ = std::make_shared<Pipeline>(*ctx_, group_, stages, stage);
+    return stage;
   }
   // A side that the model does not count as the configuration does is not split where we think.
   void check_layers(const ModelConfig& model) const {

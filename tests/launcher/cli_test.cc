@@ -283,6 +283,23 @@ TEST(Cli, InspectTellsWhatACheckpointIs) {
   EXPECT_EQ(tandem({"inspect", "/no/such/dir"}).status, 2);
 }
 
+TEST(Cli, InspectTellsWhatEachRankHolds) {
+  const ProcessResult r = tandem({"inspect", kTiny, "--pp", "3", "--pipeline-layers", "2,1,1"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  for (const char* line : {"rank 0: encoder layers 0 to 1, ", "rank 1: decoder layer 0, ",
+                           "rank 2: decoder layer 1, ", "weights on each rank: "})
+    EXPECT_NE(r.out.find(line), std::string::npos) << line << "\n" << r.out;
+  EXPECT_EQ(tandem({"inspect", kTiny}).out.find("stage"), std::string::npos);
+  const ProcessResult json = tandem({"inspect", kTiny, "--pp", "2", "--tp", "2", "--json"});
+  ASSERT_EQ(json.status, 0) << json.err;
+  const auto stages = nlohmann::json::parse(json.out).at("stages");
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[1].at("ranks"), (std::vector<int>{2, 3}));
+  const ProcessResult many = tandem({"inspect", kTiny, "--pp", "5"});
+  EXPECT_EQ(many.status, 2);
+  EXPECT_NE(many.err.find("--pipeline-parallel-size"), std::string::npos) << many.err;
+}
+
 TEST_F(DamagedCheckpoint, TruncatedWeights) {
   fs::resize_file(dir_ / "model.safetensors", 5000);
   expect_error({"model.safetensors"});

@@ -146,6 +146,38 @@ TEST(Inspect, HeadsOfAnotherWidthThanTheModel) {
   EXPECT_NE(to_text(r).find("positions     10 + any number\n"), std::string::npos) << to_text(r);
 }
 
+// By hand, of bart-tiny. Its table is stored once: a stage looks rows up in it for both sides, and
+// the last one has it as the head as well.
+TEST(Inspect, WhatRanksOfAPipelineHold) {
+  const auto config = ModelConfig::load(golden("bart-tiny"));
+  const auto checkpoint = Checkpoint::open(golden("bart-tiny"));
+  InspectReport r = inspect(config, checkpoint);
+  r.stages = plan_stages(layer_sizes(config, checkpoint), 2);
+  r.ranks_of_stage = 2;
+  const uint64_t d = 64, attention = 4 * (d * d + d), norm = 2 * d, table = 2000 * d;
+  const uint64_t feed_forward = 2 * d * 128 + 128 + d;
+  const uint64_t encoder = 2 * (attention + feed_forward + 2 * norm);
+  const uint64_t layer = 2 * attention + feed_forward + 3 * norm;  // of the decoder
+  EXPECT_EQ(r.stages[0].parameters, encoder + layer + table);
+  EXPECT_EQ(r.stages[1].parameters, layer + table);
+  const auto json = to_json(r)["stages"];
+  EXPECT_EQ(json[0]["ranks"], (std::vector<int>{0, 1}));
+  EXPECT_EQ(json[1]["ranks"], (std::vector<int>{2, 3}));
+  EXPECT_EQ(json[0]["encoder_layers"], (std::vector<int>{0, 2}));
+  EXPECT_EQ(json[0]["decoder_layers"], (std::vector<int>{0, 1}));
+  EXPECT_EQ(json[1]["encoder_layers"], (std::vector<int>{2, 2}));
+  EXPECT_EQ(json[1]["decoder_layers"], (std::vector<int>{1, 2}));
+  EXPECT_EQ(json[0]["weight_bytes_of_rank"]["float32"], (encoder + layer + table) * 4 / 2);
+  EXPECT_EQ(json[0]["weight_bytes_of_rank"]["int4"], (encoder + (layer + table) * 17 / 32) / 2);
+  EXPECT_EQ(json[1]["weight_bytes_of_rank"]["int8"], (layer + table) / 2);
+  const std::string text = to_text(r);
+  for (const char* line :
+       {"stage 0       ranks 0 to 1: encoder layers 0 to 1, decoder layer 0, 245184 parameters\n",
+        "stage 1       ranks 2 to 3: decoder layer 1, 178240 parameters\n",
+        "weights on each rank: 348.1 KiB in float32, 174.1 KiB in bfloat16"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+}
+
 TEST(Inspect, Text) {
   const std::string text = to_text(inspect_directory(golden_or_twin("bart-pickle")));
   for (const char* line :

@@ -18,9 +18,10 @@ class WeightsFit : public ::testing::Test {
       if (memory.dtype == name_of(dtype)) return memory.weight_bytes;
     return 0;
   }
-  std::string refusal(DType dtype, int ranks, size_t available) const {
+  std::string refusal(DType dtype, int ranks, size_t available,
+                      const Stage* stage = nullptr) const {
     try {
-      check_weights_fit(config, checkpoint, dtype, ranks, available);
+      check_weights_fit(config, checkpoint, dtype, ranks, available, stage);
     } catch (const InputError& e) {
       EXPECT_EQ(e.kind(), ErrorKind::kResource);
       EXPECT_EQ(e.param(), "--dtype");
@@ -40,6 +41,22 @@ TEST_F(WeightsFit, ToTheByte) {
     EXPECT_NE(refusal(dtype, 1, bytes - 1), "") << name_of(dtype);
     EXPECT_EQ(refusal(dtype, 2, bytes / 2), "") << name_of(dtype);
   }
+}
+
+TEST_F(WeightsFit, AStageHasItsOwnLayersOnly) {
+  const auto plan = plan_stages(layer_sizes(config, checkpoint), 2);
+  for (const DType dtype : {DType::kF32, DType::kI8, DType::kI4})
+    for (const Stage& stage : plan)
+      for (const int ranks : {1, 2}) {
+        const size_t bytes = stage.bytes_of_rank(dtype, ranks);
+        ASSERT_LT(bytes, bytes_in(dtype) / static_cast<size_t>(ranks)) << stage.text();
+        EXPECT_NE(refusal(dtype, ranks, bytes), "") << "the whole model does not fit";
+        EXPECT_EQ(refusal(dtype, ranks, bytes, &stage), "") << stage.text();
+        EXPECT_NE(refusal(dtype, ranks, bytes - 1, &stage), "") << stage.text();
+      }
+  const std::string text = refusal(DType::kF32, 1, 300'000, &plan[1]);
+  EXPECT_NE(text.find("on a rank with decoder layer 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("what fits: int8 (174.1 KiB), int4"), std::string::npos) << text;
 }
 
 TEST_F(WeightsFit, AnErrorNamesTheTypesThatFit) {
