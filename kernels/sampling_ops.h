@@ -33,6 +33,7 @@ enum : int32_t {
 //    and x + -presence.
 // 3. The other edits.
 // 4. A mask on tokens that would complete an n-gram of the sequence for the second time.
+// 5. A mask on tokens that the row may not have (SelectArgs::masks).
 // Tokens outside the row are ignored. Penalties and n-grams compare tokens with tokens: length^2 /
 // 2 and length * ngram_size comparisons, by all threads of a row's block. A decoder's 1024 tokens
 // fit a cache.
@@ -65,6 +66,10 @@ struct SelectArgs {
   Tensor best = {};       // [at least R] i32, or empty: ids[r][0] once more
   Tensor histories = {};  // [R, kRowHistoryInts] i32, or empty
   Tensor tokens = {};     // SequenceMemory's, with `histories`
+  // [M, ceil(V / 32)] i32, or empty. Bit id % 32 of word id / 32: a row with this mask may have the
+  // id. Its other entries become -inf, after all that processors do.
+  Tensor masks = {};
+  Tensor mask_rows = {};  // [R] i32, with `masks`: each row's; below 0: it has none
 };
 constexpr int kMaxSelect = 64;
 void select(Context& ctx, const SelectArgs& args);

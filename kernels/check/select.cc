@@ -46,6 +46,16 @@ void check_histories(const SelectArgs& args, int64_t rows) {
   }
 }
 
+void check_masks(const SelectArgs& args, int64_t rows, int64_t size) {
+  if (args.masks.empty()) return;
+  TANDEM_CHECK_EQ(args.masks.rank(), 2);
+  const int64_t dims[] = {args.masks.dim(0), (size + 31) / 32};
+  check_shape_and_type(args.masks, dims, 2, DType::kI32);
+  TANDEM_CHECK(args.masks.contiguous());
+  check_vector(args.mask_rows, rows, DType::kI32);
+  check_range(args.mask_rows, -1, args.masks.dim(0));
+}
+
 }  // namespace
 
 void select(Context& ctx, const SelectArgs& args) {
@@ -64,6 +74,7 @@ void select(Context& ctx, const SelectArgs& args) {
   check_vector(args.log_sums, rows, DType::kF32);
   check_chosen(args.ids, args.values, args.best, rows, args.k);
   check_histories(args, rows);
+  check_masks(args, rows, size);
   if (rows > 0) ops_of(ctx).select(ctx, args);
 }
 

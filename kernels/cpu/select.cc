@@ -43,6 +43,16 @@ void process_row(const ops::SelectArgs& args, int64_t row, std::span<float> x) {
   mask_ngrams(history, tokens, x);
 }
 
+void mask_row(const ops::SelectArgs& args, int64_t row, std::span<float> x) {
+  if (args.masks.empty()) return;
+  const int32_t mask = args.mask_rows.data<int32_t>()[row];
+  if (mask < 0) return;
+  const int32_t* words = args.masks.row<int32_t>(mask);
+  for (size_t id = 0; id < x.size(); ++id)
+    if ((static_cast<uint32_t>(words[id / 32]) >> (id % 32) & 1) == 0)
+      x[id] = -std::numeric_limits<float>::infinity();
+}
+
 }  // namespace
 
 void select(Context& ctx, const ops::SelectArgs& args) {
@@ -57,6 +67,7 @@ void select(Context& ctx, const ops::SelectArgs& args) {
     if (flags & ops::kRowLogSoftmax) log_softmax(x, log_sum);
     if (flags & ops::kRowMasked) std::ranges::fill(x, -std::numeric_limits<float>::infinity());
     process_row(args, row, x);
+    mask_row(args, row, x);
     const std::vector<int32_t> best = top_ids(x, static_cast<size_t>(args.k));
     for (size_t k = 0; k < best.size(); ++k) {
       args.ids.row<int32_t>(row)[k] = best[k];

@@ -131,6 +131,9 @@ struct SelectParams {
   const ops::RowHistory* histories;  // or null
   const int32_t* tokens;
   int64_t tokens_stride;
+  const uint32_t* masks;  // or null
+  const int32_t* mask_rows;
+  int32_t mask_words;  // of a mask
 };
 
 // Which threads have entries that were changed.
@@ -201,6 +204,19 @@ __device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, in
   __syncthreads();
 }
 
+// What the row may not have, where it has a mask. A warp's entries are of one word.
+template <int kThreads>
+__device__ void mask_row(const SelectParams& p, float* row, Changed<kThreads>& changed) {
+  if (p.masks == nullptr) return;
+  const int32_t mask = p.mask_rows[blockIdx.x];
+  if (mask < 0) return;
+  const uint32_t* words = p.masks + static_cast<int64_t>(mask) * p.mask_words;
+  changed.threads[threadIdx.x] = true;
+  for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kThreads)
+    if ((words[i / 32] >> (i % 32) & 1u) == 0) row[i] = minus_infinity();
+  __syncthreads();
+}
+
 // Processors of a row: the whole row if its flags say so, then the listed entries and what the
 // sequence's tokens say (RowHistory).
 template <int kThreads>
@@ -224,7 +240,10 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum,
     }
   }
   __syncthreads();
-  if (p.histories == nullptr) return apply_edits(p, row, begin, end, changed);
+  if (p.histories == nullptr) {
+    apply_edits(p, row, begin, end, changed);
+    return mask_row(p, row, changed);
+  }
   const ops::RowHistory history = p.histories[blockIdx.x];
   apply_edits(p, row, begin, begin + history.edits_before, changed);
   penalise(p, history, row, changed);
@@ -232,6 +251,7 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum,
   apply_edits(p, row, begin + history.edits_before, end, changed);
   mask_ngrams(p, history, row, changed);
   __syncthreads();
+  mask_row(p, row, changed);
 }
 
 // The best of each thread's entries, where some of its warp's were changed behind the first look.
@@ -344,6 +364,11 @@ void select(Context& ctx, const ops::SelectArgs& args) {
     p.histories = static_cast<const ops::RowHistory*>(args.histories.raw());
     p.tokens = args.tokens.data<int32_t>();
     p.tokens_stride = args.tokens.row_stride();
+  }
+  if (!args.masks.empty()) {
+    p.masks = static_cast<const uint32_t*>(args.masks.raw());
+    p.mask_rows = args.mask_rows.data<int32_t>();
+    p.mask_words = static_cast<int32_t>(args.masks.dim(1));
   }
   with_threads(p.size, [&](auto threads) {
     constexpr int kThreads = decltype(threads)::value;

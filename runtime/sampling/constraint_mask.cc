@@ -31,23 +31,39 @@ TokenConstraint::Allowed allowed_by(const SamplerSequence& seq) {
   }
 }
 
+// use(word, bits) of each 64 tokens of a row: a bit for each that may follow.
+template <class Use>
+void for_words(const SamplerSequence& seq, size_t size, const Use& use) {
+  const TokenConstraint::Allowed allowed = allowed_by(seq);
+  const bool ends = allowed.tokens == nullptr || allowed.ends;
+  for (size_t word = 0; word * 64 < size; ++word) {
+    uint64_t bits =
+        allowed.tokens != nullptr && word < allowed.tokens->size() ? (*allowed.tokens)[word] : 0;
+    if (ends)
+      for (const int32_t id : seq.params->eos_token_id())
+        if (id >= 0 && static_cast<size_t>(id) / 64 == word) bits |= uint64_t{1} << (id % 64);
+    use(word, bits);
+  }
+}
+
 }  // namespace
 
 void mask_by_constraint(const SamplerSequence& seq, std::span<float> row) {
-  const TokenConstraint::Allowed allowed = allowed_by(seq);
-  const bool ends = allowed.tokens == nullptr || allowed.ends;
-  const auto& end_tokens = seq.params->eos_token_id();
-  const auto keeps_end = [&](size_t id) {
-    return ends && std::find(end_tokens.begin(), end_tokens.end(), static_cast<int32_t>(id)) !=
-                       end_tokens.end();
-  };
-  for (size_t word = 0; word * 64 < row.size(); ++word) {
-    const uint64_t bits =
-        allowed.tokens != nullptr && word < allowed.tokens->size() ? (*allowed.tokens)[word] : 0;
+  for_words(seq, row.size(), [&](size_t word, uint64_t bits) {
     const size_t end = std::min(row.size(), word * 64 + 64);
     for (size_t id = word * 64; id < end; ++id)
-      if ((bits >> (id % 64) & 1) == 0 && !keeps_end(id)) row[id] = kForbidden;
-  }
+      if ((bits >> (id % 64) & 1) == 0) row[id] = kForbidden;
+  });
+}
+
+std::vector<uint32_t> constraint_bits(const SamplerSequence& seq, int64_t vocabulary) {
+  std::vector<uint32_t> out;
+  for_words(seq, static_cast<size_t>(vocabulary), [&](size_t, uint64_t bits) {
+    out.push_back(static_cast<uint32_t>(bits));
+    out.push_back(static_cast<uint32_t>(bits >> 32));
+  });
+  out.resize(static_cast<size_t>((vocabulary + 31) / 32));
+  return out;
 }
 
 }  // namespace tandem

@@ -105,14 +105,27 @@ class RecordedRow {
     if (history_apart_) edits_.history.ngram_size = n;
     return history_apart_;
   }
-  void mask_others(const auto&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
+  // As the last change, though it is the first: what is -inf stays so, but for mask_all().
+  void mask_others(const auto& ids) {
+    std::vector<uint32_t> bits(static_cast<size_t>((size_ + 31) / 32), 0);
+    for (const int32_t id : ids)
+      if (id >= 0 && id < size_) bits[static_cast<size_t>(id) / 32] |= 1u << (id % 32);
+    allow(std::move(bits));
+  }
+  void constrain(const SamplerSequence& seq) { allow(constraint_bits(seq, size_)); }
   void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
-  void constrain(const SamplerSequence&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
   void mask_times(const SamplerSequence&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
 
  private:
   void put(int32_t id, ops::LogitEdit edit, float value) {
     if (id >= 0 && id < size_) edits_.list.push_back({id, edit, value});
+  }
+  void allow(std::vector<uint32_t> bits) {
+    if (edits_.allowed.empty()) {
+      edits_.allowed = std::move(bits);
+      return;
+    }
+    for (size_t i = 0; i < bits.size(); ++i) edits_.allowed[i] &= bits[i];
   }
   LogitEdits& edits_;
   int64_t size_;
@@ -311,8 +324,7 @@ bool needs_processing(const SamplerSequence& seq) {
 }
 
 bool changes_whole_rows(const proto::SamplingParams& p) {
-  return p.remove_invalid_values() || !p.allowed_token_ids().empty() || p.has_timestamps() ||
-         p.has_constraint();
+  return p.remove_invalid_values() || p.has_timestamps();
 }
 
 bool reads_tokens(const proto::SamplingParams& p) {

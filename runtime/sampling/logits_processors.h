@@ -49,6 +49,9 @@ struct LogitEdits {
   };
   std::vector<Edit> list;  // two of them if there is a history: its edits_before, and the others
   bool masked = false;     // before the list every entry is -inf
+  // A bit for each token of the vocabulary, in words of 32: behind all that, the others are -inf.
+  // Empty: none is.
+  std::vector<uint32_t> allowed;
   // Of the sequence, but for its place: what is not in the list because it reads tokens.
   ops::RowHistory history;
   bool penalises() const {

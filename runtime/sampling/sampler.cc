@@ -18,8 +18,6 @@ namespace tandem {
 
 namespace {
 
-constexpr float kNothingLeft = -std::numeric_limits<float>::infinity();
-
 void add_entry(proto::TokenLogprobs& out, int32_t id, double logprob, int32_t rank) {
   auto* entry = out.add_top();
   entry->set_token_id(id);

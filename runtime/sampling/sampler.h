@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
+
+// The log-probability of a constrained row's token where processors left none to choose.
+constexpr float kNothingLeft = -std::numeric_limits<float>::infinity();
 
 // One token for one sequence; for a beam, its candidates. params.seed must be set.
 // Log-probabilities come from the raw logits; with processed_logprobs, the token's own comes from

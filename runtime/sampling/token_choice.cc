@@ -50,6 +50,13 @@ ops::DrawRule rule_of(const SamplerSequence& seq) {
   return rule;
 }
 
+bool leaves_nothing(const LogitEdits& changes) {
+  const std::vector<uint32_t>& allowed = changes.allowed;
+  if (changes.masked) return changes.list.empty();
+  return !allowed.empty() &&
+         std::all_of(allowed.begin(), allowed.end(), [](uint32_t bits) { return bits == 0; });
+}
+
 void add_entry(proto::TokenLogprobs& out, int32_t id, float logprob, int32_t rank) {
   auto* entry = out.add_top();
   entry->set_token_id(id);
@@ -91,7 +98,7 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
     // candidates are as good as any, for the host too.
     const bool beams = uses_beams(*seq.params);
     const bool searched = beams && place >= 0;
-    if (!changes || (changes->masked && changes->list.empty() && !searched)) {
+    if (!changes || (leaves_nothing(*changes) && !searched)) {
       host.push_back(i);
       continue;
     }
@@ -111,13 +118,17 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
       keep_raw(row, static_cast<int>(std::clamp<int64_t>(seq.params->logprobs(), 0, vocabulary)));
     else if (!beams && changes->penalises())
       keep_raw(row, -1);
+    add_mask(changes->allowed, row);
+    row.constrained = seq.params->has_constraint();
     num_edits_ += static_cast<int32_t>(changes->list.size());
     row.edits = std::move(*changes);
   }
   num_device_ = padded_ = static_cast<int32_t>(order_.size());
   is_plain_ =
       host.empty() && k_ == 1 && !draws_ && !has_places_ && raw_rows_.empty() && num_edits_ == 0 &&
+      num_masks_ == 0 &&
       std::all_of(rows_.begin(), rows_.end(), [](const DeviceRow& row) { return row.flags == 0; });
+  padded_masks_ = num_masks_;
   padded_raw_ = static_cast<int32_t>(raw_rows_.size());
   if (list_k_ > 0)
     list_k_ = static_cast<int>(
@@ -131,6 +142,13 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   }
 }
 
+void TokenChoice::add_mask(const std::vector<uint32_t>& bits, DeviceRow& row) {
+  if (bits.empty()) return;
+  row.mask = num_masks_++;
+  mask_words_ = static_cast<int32_t>(bits.size());
+  masks_.insert(masks_.end(), bits.begin(), bits.end());
+}
+
 void TokenChoice::keep_raw(DeviceRow& row, int listed) {
   row.raw = static_cast<int32_t>(raw_rows_.size());
   row.listed = listed;
@@ -141,9 +159,11 @@ void TokenChoice::keep_raw(DeviceRow& row, int listed) {
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
   padded_raw_ = padded_size(padded_raw_);
+  padded_masks_ = padded_size(padded_masks_);
   num_edits_ =
       doubled_size(std::max(num_edits_, 2 * padded_));  // an end token forbidden, or forced
-  return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0, padded_raw_, list_k_};
+  return {padded_,     num_edits_, k_,           draws_ ? 1 : 0, has_places_ ? 1 : 0,
+          padded_raw_, list_k_,    padded_masks_};
 }
 
 std::vector<int32_t> TokenChoice::packed() const {
@@ -175,11 +195,15 @@ std::vector<int32_t> TokenChoice::packed() const {
   raw_rows.resize(static_cast<size_t>(padded_raw_), 0);
   // Of a row without processors: flags, and where its edits begin and end.
   std::vector<int32_t> nothing(list_k_ > 0 ? raw_rows.size() + 1 : 0);
+  std::vector<int32_t> masks = masks_, mask_rows(padded_masks_ > 0 ? rows : 0, -1);
+  masks.resize(static_cast<size_t>(padded_masks_) * static_cast<size_t>(mask_words_), 0);
+  for (size_t i = 0; i < rows_.size() && padded_masks_ > 0; ++i) mask_rows[i] = rows_[i].mask;
   const size_t of_rules = rules.size() * ops::kDrawRuleInts;
   std::vector<int32_t> all(of_rules + histories.size() * ops::kRowHistoryInts);
   std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
   std::memcpy(all.data() + of_rules, histories.data(), histories.size() * sizeof(ops::RowHistory));
-  for (const auto* part : {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places})
+  for (const auto* part :
+       {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places, &mask_rows, &masks})
     all.insert(all.end(), part->begin(), part->end());
   return all;
 }
@@ -199,6 +223,11 @@ void TokenChoice::take(const Tensor& there) {
   raw_rows_there_ = next(there, at, padded_raw_);
   nothing_ = next(there, at, list_k_ > 0 ? padded_raw_ + 1 : 0);
   if (has_places_) places_ = next(there, at, int64_t{padded_} * 2).reshape({padded_, 2});
+  if (padded_masks_ > 0) {
+    mask_rows_ = next(there, at, padded_);
+    masks_there_ =
+        next(there, at, int64_t{padded_masks_} * mask_words_).reshape({padded_masks_, mask_words_});
+  }
   TANDEM_CHECK_EQ(at, there.dim(0));
 }
 
@@ -238,8 +267,9 @@ Tensor TokenChoice::raw_rows(Context& ctx, const Tensor& logits, const Answer& o
 void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
                          const ops::SequenceMemory& memory) const {
   const Tensor raw = padded_raw_ > 0 ? raw_rows(ctx, logits, out) : Tensor();
-  ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
-                    out.values, best, histories_, has_places_ ? memory.tokens : Tensor()});
+  ops::select(
+      ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids, out.values,
+            best, histories_, has_places_ ? memory.tokens : Tensor(), masks_there_, mask_rows_});
   if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
   if (padded_raw_ > 0)
     ops::rank_tokens(ctx, {raw, raw_rows_there_, best, out.raw_values, out.ranks});
@@ -259,10 +289,12 @@ proto::SequenceOutput TokenChoice::read(int32_t d, const Answer& here) const {
   }
   const float log_sum = here.log_sums.data<float>()[d];
   out.set_token_id(best[0]);
-  out.set_logprob(raw_value(row, best[0], value[0], here) - log_sum);
+  const float logprob = raw_value(row, best[0], value[0], here) - log_sum;
+  const bool nothing_left = row.constrained && value[0] == kNothingLeft;
+  out.set_logprob(nothing_left ? kNothingLeft : logprob);
   if (row.listed < 0) return out;
   proto::TokenLogprobs& list = *out.mutable_logprobs();
-  add_entry(list, best[0], out.logprob(), here.ranks.data<int32_t>()[row.raw]);
+  add_entry(list, best[0], logprob, here.ranks.data<int32_t>()[row.raw]);
   for (int i = 0; i < row.listed; ++i)
     add_entry(list, here.list_ids.row<int32_t>(row.raw)[i],
               here.list_values.row<float>(row.raw)[i] - log_sum, i + 1);

@@ -42,7 +42,7 @@ class TokenChoice {
   // Once the step is on its way: what was uploaded is gone with it.
   void forget_uploads() {
     tokens = flags_ = edit_indptr_ = edits_ = rules_ = histories_ = places_ = Tensor();
-    raw_rows_there_ = nothing_ = Tensor();
+    raw_rows_there_ = nothing_ = masks_there_ = mask_rows_ = Tensor();
   }
 
   int32_t num_device() const { return num_device_; }
@@ -92,7 +92,10 @@ class TokenChoice {
     int32_t raw = -1;
     int listed = -1;
     ops::DrawRule rule;
+    int32_t mask = -1;         // among the masks; below 0: it has none
+    bool constrained = false;  // where nothing is left, the log-probability says so
   };
+  void add_mask(const std::vector<uint32_t>& bits, DeviceRow& row);
   void keep_raw(DeviceRow& row, int listed);
   Tensor raw_rows(Context& ctx, const Tensor& logits, const Answer& out) const;
   float raw_value(const DeviceRow& row, int32_t id, float value, const Answer& here) const;
@@ -104,12 +107,14 @@ class TokenChoice {
   int32_t num_device_ = 0, padded_ = 0, num_host_ = 0;
   int32_t num_edits_ = 0;
   int k_ = 1;
+  std::vector<int32_t> masks_;  // one after the other, mask_words_ each
+  int32_t num_masks_ = 0, mask_words_ = 0, padded_masks_ = 0;
   std::vector<int32_t> raw_rows_;  // of the device's rows, those that are kept raw
   int32_t padded_raw_ = 0;
   int list_k_ = 0;  // listed of each of them; 0: no lists but of the chosen tokens
   bool draws_ = false, has_places_ = false, is_plain_ = false;
   Tensor flags_, edit_indptr_, edits_, rules_;
-  Tensor histories_, places_;
+  Tensor histories_, places_, masks_there_, mask_rows_;
   Tensor raw_rows_there_, nothing_;
 };
 

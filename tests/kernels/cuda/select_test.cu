@@ -49,6 +49,22 @@ struct Problem {
     flags = indices(all_flags);
     indptr = indices(starts);
     edits = indices(list).reshape({static_cast<int64_t>(list.size() / 3), 3});
+    if (random.integer(0, 1) == 0) mask(random);
+  }
+  // Sparse and dense masks, also one that leaves nothing; rows share them, or have none.
+  void mask(Random& random) {
+    const int64_t rows = logits.dim(0), words = (logits.dim(1) + 31) / 32,
+                  count = random.integer(1, rows);
+    std::vector<int32_t> bits, of_rows;
+    for (int64_t m = 0; m < count; ++m)
+      for (int64_t kind = random.integer(0, 2), word = 0; word < words; ++word)
+        bits.push_back(kind == 0 ? 0
+                                 : static_cast<int32_t>(random.integer(0, 0xffffffff)) &
+                                       (kind == 1 && word % 7 != 0 ? 0 : -1));
+    for (int64_t row = 0; row < rows; ++row)
+      of_rows.push_back(static_cast<int32_t>(random.integer(-1, count - 1)));
+    masks = indices(bits).reshape({count, words});
+    mask_rows = indices(of_rows);
   }
   static void add(Random& random, std::vector<int32_t>& list, int32_t id) {
     const auto edit = static_cast<int32_t>(random.integer(0, 3));
@@ -68,6 +84,7 @@ struct Problem {
     return args;
   }
   Tensor logits, flags, indptr, edits;
+  Tensor masks, mask_rows;  // or empty
   int k;
 };
 
@@ -110,7 +127,7 @@ TEST(CudaSelect, IsTheCpus) {
   Random random;
   Context cpu(1), ctx = testing::cuda_context(DType::kBF16);
   for (const int64_t size : {1, 2, 33, 512, 700, 3000, 50265})
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 6; ++round) {
       const int k = static_cast<int>(
           std::min<int64_t>(size, random.pick<int64_t>({1, 2, 5, 9, ops::kMaxSelect})));
       const Problem p(random, random.integer(1, 5), size, k);
@@ -120,6 +137,8 @@ TEST(CudaSelect, IsTheCpus) {
       want.flags = p.flags;
       want.edit_indptr = p.indptr;
       want.edits = p.edits;
+      want.masks = p.masks;
+      want.mask_rows = p.mask_rows;
       ops::select(cpu, want);
       ops::SelectArgs got =
           p.outputs([&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
@@ -127,6 +146,10 @@ TEST(CudaSelect, IsTheCpus) {
       got.flags = to_device(ctx, p.flags);
       got.edit_indptr = to_device(ctx, p.indptr);
       got.edits = to_device(ctx, p.edits);
+      if (!p.masks.empty()) {
+        got.masks = to_device(ctx, p.masks);
+        got.mask_rows = to_device(ctx, p.mask_rows);
+      }
       ops::select(ctx, got);
       for (Tensor* t : {&got.log_sums, &got.edited, &got.ids, &got.values}) *t = ctx.on_host(*t);
       expect_best(p, want, got, want.logits);

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,7 +101,10 @@ class RandomCase {
       decay->set_factor(factor());
     }
     if (integer(0, 19) == 0) params.set_remove_invalid_values(true);
-    if (integer(0, 19) == 0) params.add_allowed_token_ids(frequent());
+    std::set<int32_t> allowed;
+    if (integer(0, 5) == 0)
+      for (int i = integer(1, 12); i > 0; --i) allowed.insert(id());
+    params.mutable_allowed_token_ids()->Add(allowed.begin(), allowed.end());
   }
 
   std::mt19937& random_;
@@ -130,6 +134,11 @@ std::vector<float> selected(Context& ctx, const LogitEdits& edits, const Sampler
   args.values = Tensor({1, 1}, DType::kF32);
   args.histories = Tensor::borrow(history).reshape({1, ops::kRowHistoryInts});
   args.tokens = Tensor::borrow(tokens).reshape({1, std::ssize(tokens)});
+  std::vector<int32_t> words(edits.allowed.begin(), edits.allowed.end()), mask{0};
+  if (!words.empty()) {
+    args.masks = Tensor::borrow(words).reshape({1, std::ssize(words)});
+    args.mask_rows = Tensor::borrow(mask);
+  }
   ops::select(ctx, args);
   return row;
 }
@@ -138,7 +147,7 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  int with_edits = 0, masked = 0, refused = 0, apart = 0, with_history = 0;
+  int with_edits = 0, masked = 0, allowed = 0, refused = 0, apart = 0, with_history = 0;
   Context ctx(1);
   for (int round = 0; round < 20000; ++round) {
     RandomCase c(random);
@@ -146,8 +155,7 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
     // The device has the tokens, or the host says all that comes from them.
     const bool history_apart = round % 2 == 0;
     const auto edits = logit_edits(seq, kVocabulary, history_apart);
-    ASSERT_EQ(edits.has_value(),
-              !c.params.remove_invalid_values() && c.params.allowed_token_ids().empty());
+    ASSERT_EQ(edits.has_value(), !c.params.remove_invalid_values());
     if (!edits) {
       ++refused;
       continue;
@@ -175,10 +183,11 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
       }
     }
     if (!needs_processing(seq)) {
-      ASSERT_TRUE(edits->list.empty() && !edits->masked);
+      ASSERT_TRUE(edits->list.empty() && !edits->masked && edits->allowed.empty());
     }
     with_edits += !edits->list.empty();
     masked += edits->masked;
+    allowed += !edits->allowed.empty();
     const bool looks = edits->penalises() || edits->history.ngram_size > 0;
     ASSERT_TRUE(history_apart || (!looks && edits->history.edits_before == 0));
     apart += looks;
@@ -187,6 +196,7 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
   // The cases are what they should be.
   EXPECT_GT(with_edits, 10000);
   EXPECT_GT(masked, 100);
+  EXPECT_GT(allowed, 1000);
   EXPECT_GT(refused, 100);
   EXPECT_GT(apart, 3000);
   EXPECT_GT(with_history, 500);
