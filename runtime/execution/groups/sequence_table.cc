@@ -175,9 +175,9 @@ void SequenceTable::check_integrity() const {
       const auto owner = owners_.find(seq.seq_id);
       TANDEM_CHECK(owner != owners_.end() && owner->second == &known);
       ++seqs;
-      if (!known.goes_on) continue;
-      // What only the device knows.
+      // What only a device or another rank knows.
       for (int32_t& token : seq.output) token = std::max(token, 0);
+      if (!known.goes_on) continue;
       for (int32_t& block : seq.blocks) block = std::max(block, 0);
     }
     try {

@@ -1,7 +1,7 @@
 // The deterministic simulation of a cluster over many seeds (docs/simulation.md).
 //
-//   TANDEM_SIMULATION_SEED=17 TANDEM_SIMULATION_LOG=1 runtime_test --gtest_filter=*OneSeed
-//   TANDEM_SIMULATION_SEEDS=100000 runtime_test --gtest_filter=*ClusterSimulation*
+//   TANDEM_SIMULATION_SEED=17 TANDEM_SIMULATION_LOG=1 engine_test --gtest_filter=*OneSeed
+//   TANDEM_SIMULATION_SEEDS=100000 engine_test --gtest_filter=*ClusterSimulation*
 
 #include "tests/support/simulation/cluster_simulation.h"
 
@@ -73,6 +73,8 @@ TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
   EXPECT_GE(n.restarts, seeds);
   EXPECT_GE(n.preemptions, seeds / 2);
   EXPECT_GE(n.accepted, 2 * seeds);
+  EXPECT_GE(n.all_stages_busy, seeds);
+  EXPECT_GE(n.waits_for_tokens, seeds);
   for (const uint64_t seen :
        {n.kills, n.several, n.crashes, n.hangs, n.lies, n.slow, n.refused_poison, n.cancelled,
         n.timed_out, n.too_large, n.drained, n.reconnected, n.resumed, n.vanished, n.given_up,

@@ -9,16 +9,9 @@
 
 #include "runtime/engine/make_sequence_group.h"
 #include "tests/support/simulation/simulated_cluster.h"
+#include "tests/support/simulation/simulation_counts.h"
 
 namespace tandem::testing_support {
-
-// What has been seen, over many seeds.
-struct SimulationCounts {
-  uint64_t events = 0, requests = 0, completed = 0, kills = 0, crashes = 0, hangs = 0, lies = 0;
-  uint64_t slow = 0, refused_poison = 0, cancelled = 0, timed_out = 0, too_large = 0, drained = 0;
-  uint64_t reconnected = 0, resumed = 0, vanished = 0, restarts = 0, preemptions = 0, given_up = 0,
-           overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0, accepted = 0;
-};
 
 class ClusterSimulation {
  public:
@@ -77,12 +70,15 @@ class ClusterSimulation {
     traits.supervisor.first_backoff = 0.01;
     traits.supervisor.max_backoff = 0.2;
     traits.launches_fail_until = gives_up_ ? 100 : world_.one_in(10) ? 0.3 : 0;
-    traits.group.size = world_.uniform(1, 3);
+    const int stages = world_.one_in(3) ? world_.uniform(2, 4) : 1;
+    traits.group.size = stages * world_.uniform(1, stages == 1 ? 3 : 2);
+    traits.group.counts = &counts_;
     traits.group.step_time = world_.pick({0.002, 0.01, 0.03});
     traits.group.load_time = world_.between(0.02, 0.15);
     traits.group.num_device_blocks = world_.uniform(12, 36);
     traits.group.num_host_blocks = world_.pick({0, 10, 40});
     SchedulerConfig& s = traits.group.scheduler;
+    s.stages = stages;
     s.block_size = world_.uniform(1, 4);
     s.max_num_seqs = world_.pick({3, 4, 8, 16});
     s.max_num_batched_tokens = world_.pick({4, 8, 16, 64});
@@ -91,8 +87,9 @@ class ClusterSimulation {
     s.enable_encoder_cache = !world_.one_in(4);
     s.enable_prefix_caching = !world_.one_in(4);
     if (world_.one_in(3))
-      s.speculation = {
-          .num_tokens = world_.uniform(1, 6), .draft_model = world_.one_in(2), .draft_cost = 0.02};
+      s.speculation = {.num_tokens = world_.uniform(1, 6),
+                       .draft_model = stages == 1 && world_.one_in(2),
+                       .draft_cost = 0.02};
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
@@ -239,7 +236,7 @@ class ClusterSimulation {
         for (int r = 0; r < group.size(); ++r) group.kill(r, false);
         return;
       case 3: ++counts_.hangs; return group.hang(rank);
-      case 4: ++counts_.slow; return group.dawdle(world_.pick({0.1, 10.0, 100.0}));
+      case 4: ++counts_.slow; return group.dawdle(rank, world_.pick({0.1, 10.0, 100.0}));
       case 5: ++counts_.kills; return group.end("the launcher died");
       default: ++counts_.lies; return group.lie(world_.pick(kLies));
     }

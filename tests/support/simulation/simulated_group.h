@@ -1,14 +1,18 @@
-// One generation of one replica's workers: processes that say hello, load, run steps together (each
-// step is a collective of all ranks), die, hang, dawdle and lie.
+// One generation of one replica's workers: processes that say hello, load, run steps together, die,
+// hang, dawdle and lie. A step is a collective of the ranks of a stage; with stages it goes from
+// one to the next, and each stage is in another step.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/supervisor_core.h"
@@ -44,7 +48,8 @@ class SimulatedGroup {
         traits_(traits),
         replica_(replica),
         generation_(generation),
-        ranks_(static_cast<size_t>(traits.size)) {}
+        ranks_(static_cast<size_t>(traits.size)),
+        stages_(static_cast<size_t>(traits.scheduler.stages)) {}
 
   bool crashed() const { return crashed_; }  // as its crash records say
   bool ended() const { return ended_; }
@@ -82,7 +87,7 @@ class SimulatedGroup {
     if (command.has_step()) {
       if (!rank.model) return fail(r, "a step before the start");  // it said that it was ready
       rank.steps.push_back(command.step());
-      try_step();
+      try_step(stage_of(r));
     }
   }
 
@@ -105,7 +110,8 @@ class SimulatedGroup {
     SIM_LOG(world_, name(r) + " hangs");
     at(r).hung = true;
   }
-  void dawdle(double factor) { slow_ = factor; }
+  // The rank's stage, from now on.
+  void dawdle(int r, double factor) { at_stage(stage_of(r)).slow = factor; }
   void lie(Lie lie) {
     if (lie != Lie::kReady) {
       lies_.push_back(lie);
@@ -121,11 +127,34 @@ class SimulatedGroup {
   struct Rank {
     bool alive = true, hung = false;
     std::unique_ptr<SimulatedRank> model;
+    std::shared_ptr<SimulatedMail> mail;  // with stages
+    std::vector<Link> to_ranks;
     std::deque<proto::StepInput> steps;
     Link to_supervisor{0.05}, to_scheduler;
   };
+  // What goes from the ranks of a stage to those of the next.
+  struct Passed {
+    uint64_t step = 0;
+    std::vector<SimulatedRank::States> states;  // by rank of the stage
+  };
+  // Of the step's poisonous requests.
+  struct Crash {
+    int stage = 0;
+    std::vector<std::string> request_ids;
+  };
+  struct StageOfRanks {
+    bool busy = false;
+    double slow = 1;
+    std::deque<Passed> arrived;
+    Link to_next;
+  };
 
   Rank& at(int r) { return ranks_[static_cast<size_t>(r)]; }
+  StageOfRanks& at_stage(int s) { return stages_[static_cast<size_t>(s)]; }
+  int num_stages() const { return static_cast<int>(stages_.size()); }
+  int ranks_of_stage() const { return size() / num_stages(); }
+  int stage_of(int r) const { return r / ranks_of_stage(); }
+  int answering_rank() const { return size() - ranks_of_stage(); }
   static bool works(const Rank& rank) { return rank.alive && !rank.hung; }
   std::string name(int r) const {
     return "replica " + std::to_string(replica_) + " generation " + std::to_string(generation_) +
@@ -170,64 +199,135 @@ class SimulatedGroup {
     SchedulerConfig config = traits_.scheduler;
     config.num_device_blocks = start.num_device_blocks();
     config.num_host_blocks = start.num_host_blocks();
-    at(r).model = std::make_unique<SimulatedRank>(config);
+    if (num_stages() > 1) make_mail(r);
+    at(r).model = std::make_unique<SimulatedRank>(config, at(r).mail);
     auto report = new_report(r);
     report.mutable_ready();
     tell_supervisor(r, report);
   }
 
-  // All ranks have the next step: they run it together.
-  void try_step() {
-    if (busy_) return;
-    for (const Rank& rank : ranks_)
-      if (!works(rank) || rank.steps.empty()) return;
-    busy_ = true;
-    const proto::StepInput& step = at(0).steps.front();
-    bool poison = false;
-    for (const auto& g : step.groups()) poison |= crashes(g.request_id());
-    for (const auto& d : step.deltas()) poison |= crashes(d.request_id());
-    if (poison) {
-      const int r = world_.uniform(0, size() - 1);
-      world_.after(world_.between(0, traits_.step_time), [this, r] { kill(r, /*crash=*/true); });
+  void make_mail(int r) {
+    at(r).to_ranks.resize(ranks_.size());
+    at(r).mail =
+        std::make_shared<SimulatedMail>(r, size(), [this, r](int to, const std::string& message) {
+          if (!at(to).mail) return fail(r, "a message before the start");
+          at(to).mail->is_on_its_way(r);
+          world_.send(at(r).to_ranks[static_cast<size_t>(to)], [=, this] {
+            at(to).mail->deliver(r, message);
+            try_step(stage_of(to));
+          });
+        });
+  }
+
+  // All ranks of the stage have what their next step needs: they run it together.
+  void try_step(int s) {
+    StageOfRanks& stage = at_stage(s);
+    if (stage.busy || (s > 0 && stage.arrived.empty())) return;
+    const int first = s * ranks_of_stage();
+    for (int r = first; r < first + ranks_of_stage(); ++r)
+      if (!works(at(r)) || at(r).steps.empty()) return;
+    for (int r = first; r < first + ranks_of_stage(); ++r)
+      if (!at(r).model->hears(at(r).steps.front())) {
+        ++traits_.counts->waits_for_tokens;
+        return;
+      }
+    stage.busy = true;
+    traits_.counts->all_stages_busy +=
+        num_stages() > 1 && std::all_of(stages_.begin(), stages_.end(),
+                                        [](const StageOfRanks& one) { return one.busy; });
+    const proto::StepInput& step = at(first).steps.front();
+    if (s == 0) begin_step(step);
+    const double time = traits_.step_time / num_stages();
+    if (const auto it = crashing_.find(step.step());
+        it != crashing_.end() && it->second.stage == s) {
+      const int r = first + world_.uniform(0, ranks_of_stage() - 1);
+      world_.after(world_.between(0, time), [this, r, ids = it->second.request_ids] {
+        if (!at(r).alive) return;
+        for (const std::string& id : ids)
+          if (!crashed_) listener_.crashes_now(id);  // a group is lost once
+        kill(r, /*crash=*/true);
+      });
       return;
     }
-    world_.after(traits_.step_time * world_.between(0.5, 1.5) * slow_, [this] { finish_step(); });
+    world_.after(time * world_.between(0.5, 1.5) * stage.slow, [this, s] { finish_step(s); });
+  }
+
+  // At the first stage. Steps at different stages have no request in common. (One that comes back
+  // after its preemption, in full, may be in one.)
+  void begin_step(const proto::StepInput& step) {
+    std::set<std::string> ids;
+    for (const auto& g : step.groups()) ids.insert(g.request_id());
+    for (const auto& d : step.deltas()) ids.insert(d.request_id());
+    std::vector<std::string> poison;
+    for (const std::string& id : ids)
+      if (crashes(id)) poison.push_back(id);
+    if (!poison.empty())
+      crashing_[step.step()] = {world_.uniform(0, num_stages() - 1), std::move(poison)};
+    for (const auto& [number, others] : latest_)
+      for (const auto& d : step.deltas())
+        SIM_CHECK(others.count(d.request_id()) == 0, d.request_id() + " is at two stages");
+    latest_.emplace_back(step.step(), std::move(ids));
+    if (std::ssize(latest_) >= num_stages()) latest_.pop_front();
   }
 
   bool crashes(const std::string& id) {
     const int survived = listener_.steps_until_crash(id);
-    if (survived == std::numeric_limits<int>::max() || num_steps_[id]++ < survived) return false;
-    listener_.crashes_now(id);
-    return true;
+    return survived != std::numeric_limits<int>::max() && num_steps_[id]++ >= survived;
   }
 
-  void finish_step() {
-    for (const Rank& rank : ranks_)
-      if (!works(rank)) return;  // the others wait for it in vain
-    busy_ = false;
+  void finish_step(int s) {
+    StageOfRanks& stage = at_stage(s);
+    const int first = s * ranks_of_stage();
+    for (int r = first; r < first + ranks_of_stage(); ++r)
+      if (!works(at(r))) return;  // the others wait for it in vain
+    stage.busy = false;
+    Passed passed{at(first).steps.front().step(), {}};
+    passed.states.resize(static_cast<size_t>(ranks_of_stage()));
+    if (s > 0) {
+      SIM_CHECK(stage.arrived.front().step == passed.step, "stages run steps in one order");
+      passed = std::move(stage.arrived.front());
+      stage.arrived.pop_front();
+    }
     proto::StepOutput output;
-    for (int r = 0; r < size(); ++r) {
-      Rank& rank = at(r);
-      proto::StepOutput mine = rank.model->execute(rank.steps.front());
+    for (int k = 0; k < ranks_of_stage(); ++k) {
+      Rank& rank = at(first + k);
+      SimulatedRank::States& states = passed.states[static_cast<size_t>(k)];
+      proto::StepOutput mine = rank.model->run(rank.steps.front(), states);
       rank.steps.pop_front();
       if (world_.one_in(16)) rank.model->check_integrity();
-      if (r == 0)
+      if (k == 0)
         output = std::move(mine);
       else
-        SIM_CHECK(mine.SerializeAsString() == output.SerializeAsString(), "ranks agree");
+        SIM_CHECK(
+            mine.SerializeAsString() == output.SerializeAsString() && states == passed.states[0],
+            "ranks agree");
     }
+    if (s + 1 < num_stages()) {
+      world_.send(stage.to_next, [this, s, passed = std::move(passed)] {
+        at_stage(s + 1).arrived.push_back(passed);
+        try_step(s + 1);
+      });
+    } else {
+      answer(std::move(output));
+    }
+    try_step(s);
+  }
+
+  void answer(proto::StepOutput output) {
+    for (auto& [number, ids] : latest_)
+      if (number == output.step()) ids.clear();
     if (!lies_.empty()) falsify(output);
-    auto report = new_report(0);
+    auto report = new_report(answering_rank());
     *report.mutable_step() = std::move(output);
-    world_.send(at(0).to_scheduler, [=, this] { listener_.report_to_scheduler(report); });
-    try_step();
+    world_.send(at(answering_rank()).to_scheduler,
+                [=, this] { listener_.report_to_scheduler(report); });
   }
 
   void falsify(proto::StepOutput& output) {
     for (auto& group : *output.mutable_outputs()) {
       const bool pooled = group.has_embedding() && lies_.front() == Lie::kMissing;
       if (lies_.front() != Lie::kStep && group.samples().empty() && !pooled) continue;
-      SIM_LOG(world_, name(0) + " lies");
+      SIM_LOG(world_, name(answering_rank()) + " lies");
       switch (lies_.front()) {
         case Lie::kStep: output.set_step(output.step() + 1); break;
         case Lie::kMissing:
@@ -261,10 +361,14 @@ class SimulatedGroup {
   int replica_;
   uint64_t generation_;
   std::vector<Rank> ranks_;
+  std::vector<StageOfRanks> stages_;
+  // Steps that the first stage began, as many as run beside the next; the requests of those that
+  // are under way.
+  std::deque<std::pair<uint64_t, std::set<std::string>>> latest_;
+  std::unordered_map<uint64_t, Crash> crashing_;  // by number of the step
   std::deque<Lie> lies_;
   std::unordered_map<std::string, int> num_steps_;  // with a poisonous request, by id
-  bool busy_ = false, crashed_ = false, ended_ = false;
-  double slow_ = 1;
+  bool crashed_ = false, ended_ = false;
   std::optional<double> silent_since_;
 };
 

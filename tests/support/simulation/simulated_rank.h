@@ -1,20 +1,28 @@
 // The model of one simulated rank: a real SequenceTable, a KV memory, and tokens that are a pure
 // function of everything that attention reads. A wrong block table, position or copy makes other
-// tokens than undisturbed_output() foretells.
+// tokens than undisturbed_output() foretells. With stages every rank has the memory of its own
+// layers, and what the one before read of its memory goes into the tokens as well; the stages
+// before the last one hear of tokens as real ones do.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/sequence_output.h"
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/groups/sequence_table.h"
+#include "runtime/execution/pipeline.h"
 #include "runtime/execution/step_runner.h"
+#include "runtime/execution/unheard_tokens.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduling/immediate.h"
+#include "tests/support/simulation/simulated_mail.h"
 #include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
@@ -98,7 +106,12 @@ proto::Embedding undisturbed_embedding(const Ids& encoder, const proto::Sampling
 
 class SimulatedRank final : public Immediate<StepRunner> {
  public:
-  explicit SimulatedRank(const SchedulerConfig& config)
+  // What has been read of the memory up to the chunk's end and to each draft, by sequence.
+  using States = std::map<int64_t, std::vector<uint64_t>>;
+
+  // mail: with stages (config.stages), to the other ranks.
+  explicit SimulatedRank(const SchedulerConfig& config,
+                         const std::shared_ptr<SimulatedMail>& mail = nullptr)
       : config_(config),
         block_size_(config.block_size),
         table_({.block_size = config.block_size,
@@ -108,9 +121,31 @@ class SimulatedRank final : public Immediate<StepRunner> {
                 .max_drafts = config.speculation.num_tokens,
                 .draft_model = config.speculation.draft_model}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
-        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
+        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {
+    if (!mail) return;
+    static Context context(1);  // no tensors are made in it
+    pipeline_ = std::make_unique<Pipeline>(context, mail, config.stages, Stage());
+    if (!pipeline_->is_last()) unheard_ = std::make_unique<UnheardTokens>(*pipeline_, table_);
+  }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
+    States none;
+    return run(step, none);
+  }
+  // With stages: whether all tokens that the step computes with have arrived. A real rank waits.
+  bool hears(const proto::StepInput& step) {
+    try {
+      if (unheard_) unheard_->hear_for(step);
+      return true;
+    } catch (const SimulatedMail::NotYet&) {
+      return false;
+    }
+  }
+  // A stage's part of a step. states: of the stage before; then this one's, for the next. The
+  // step's output is what the last stage says.
+  proto::StepOutput run(const proto::StepInput& step, States& states) {
+    states_ = &states;
+    sampled_.clear();
     const auto scheduled = table_.apply(step);
     move(step.swap_out(), device_, host_);
     move(step.swap_in(), host_, device_);
@@ -120,7 +155,14 @@ class SimulatedRank final : public Immediate<StepRunner> {
     for (auto* group : scheduled)
       for (WorkerSequence& seq : group->seqs) make_drafts(seq);
     for (auto* group : scheduled) run_group(*group, *out.add_outputs());
+    if (pipeline_ && !unheard_) tell(out);
     table_.advance(scheduled);
+    if (unheard_) {
+      std::vector<const SampleRow*> rows;
+      for (const SampleRow& row : sampled_) rows.push_back(&row);
+      unheard_->expect(rows);
+      return out;
+    }
     for (size_t g = 0; g < scheduled.size(); ++g) {
       int64_t last = -1;
       for (const auto& sample : out.outputs(static_cast<int>(g)).samples()) {
@@ -133,7 +175,10 @@ class SimulatedRank final : public Immediate<StepRunner> {
     }
     return out;
   }
-  void check_integrity() const { table_.check_integrity(); }
+  void check_integrity() const {
+    table_.check_integrity();
+    if (unheard_) unheard_->check_integrity();
+  }
 
  private:
   using Memory = std::vector<uint64_t>;
@@ -147,6 +192,22 @@ class SimulatedRank final : public Immediate<StepRunner> {
       for (int i = 0; i < block_size_; ++i)
         to.at(static_cast<size_t>(copy.dst() * block_size_ + i)) =
             before.at(static_cast<size_t>(copy.src() * block_size_ + i));
+  }
+
+  // As StepStages::tell_tokens() does.
+  void tell(const proto::StepOutput& out) {
+    std::map<int64_t, std::vector<int32_t>> chosen;
+    for (const auto& group : out.outputs())
+      for (const auto& sample : group.samples())
+        chosen[sample.seq_id()].push_back(sample.token_id());
+    std::vector<int32_t> tokens;
+    for (const SampleRow& row : sampled_) {
+      const auto& of_row = chosen.at(row.seq().seq_id);
+      const size_t end = tokens.size() + UnheardTokens::most_of(row);
+      tokens.insert(tokens.end(), of_row.begin(), of_row.end());
+      tokens.resize(end, UnheardTokens::kNone);
+    }
+    if (!tokens.empty()) pipeline_->tell(tokens);
   }
 
   // As likely tokens are; some cannot be drafted.
@@ -175,17 +236,19 @@ class SimulatedRank final : public Immediate<StepRunner> {
       for (size_t p = 0; p < encoder.size(); ++p)
         key_at(group.encoder.blocks, static_cast<int>(p)) =
             key_of(salt_of(config_, 1, params), 1, static_cast<int>(p), encoder[p]);
-    for (const WorkerSequence& seq : group.seqs)
-      if (seq.chunk > 0) run_sequence(group, seq, out);
+    for (size_t i = 0; i < group.seqs.size(); ++i)
+      if (group.seqs[i].chunk > 0) run_sequence(group, static_cast<int>(i), out);
   }
 
-  void run_sequence(const WorkerGroup& group, const WorkerSequence& seq,
-                    proto::SequenceGroupOutput& out) {
+  void run_sequence(const WorkerGroup& group, int index, proto::SequenceGroupOutput& out) {
+    const WorkerSequence& seq = group.seqs[static_cast<size_t>(index)];
     const proto::SamplingParams& params = group.params;
     const int prompt = static_cast<int>(seq.prompt.size());
     const int first = seq.num_computed, end = first + seq.chunk;
-    for (int p = first; p < end; ++p)
+    for (int p = first; p < end; ++p) {
+      SIM_CHECK(seq.token(p) >= 0, "a stage computes with a token that it has not heard");
       key_at(seq.blocks, p) = key_of(salt_of(config_, 0, params), 0, p, seq.token(p));
+    }
     if (params.has_prompt_logprobs() && seq.index == 0) {
       out.set_prompt_logprobs_start(first + 1);
       for (int p = first + 1; p <= end && p < prompt; ++p)
@@ -199,21 +262,42 @@ class SimulatedRank final : public Immediate<StepRunner> {
     for (int p = 0; p < static_cast<int>(group.encoder.tokens.size()); ++p)
       hash = mix(hash, key_at(group.encoder.blocks, p));
     for (int p = 0; p < end; ++p) hash = mix(hash, key_at(seq.blocks, p));
-    int32_t token = token_of(hash, config_, seq.token(end - 1));
+    std::vector<uint64_t> hashes{hash};
+    for (int i = 0; i < static_cast<int>(seq.drafts.size()); ++i)
+      hashes.push_back(mix(hashes.back(), key_at(seq.blocks, end + i)));
+    const int count = static_cast<int>(seq.drafts.size());
+    sampled_.push_back({&group, index, 0, seq.chunk + count, true, count});
+    hashes = joined(std::move(hashes), seq.seq_id);
+    if (unheard_) return;
+    int32_t token = token_of(hashes[0], config_, seq.token(end - 1));
     auto& first_sample = *out.add_samples() = sample_of(params, seq.seq_id, token);
     if (seq.drafted)
       first_sample.mutable_drafts()->mutable_token_ids()->Add(seq.drafts.begin(), seq.drafts.end());
     for (size_t i = 0; i < seq.drafts.size() && seq.drafts[i] == token; ++i) {
-      hash = mix(hash, key_at(seq.blocks, end + static_cast<int>(i)));
-      token = token_of(hash, config_, token);
+      token = token_of(hashes[i + 1], config_, token);
       *out.add_samples() = sample_of(params, seq.seq_id, token);
     }
+  }
+
+  // With what the stage before has read, if that is something else; for the next one.
+  std::vector<uint64_t> joined(std::vector<uint64_t> own, int64_t seq_id) {
+    if (!pipeline_) return own;
+    std::vector<uint64_t>& state = (*states_)[seq_id];
+    if (pipeline_->stage() == 0) return state = std::move(own);
+    SIM_CHECK(state.size() == own.size(), "stages run different steps");
+    for (size_t i = 0; i < own.size(); ++i)
+      if (state[i] != own[i]) state[i] = mix(state[i], own[i]);
+    return state;
   }
 
   SchedulerConfig config_;
   int block_size_;
   SequenceTable table_;
   Memory device_, host_;
+  std::unique_ptr<Pipeline> pipeline_;      // null: there are no stages
+  std::unique_ptr<UnheardTokens> unheard_;  // null: this rank chooses tokens
+  std::vector<SampleRow> sampled_;          // of the step that runs
+  States* states_ = nullptr;                // of the step that runs
 };
 
 }  // namespace tandem::testing_support

@@ -8,14 +8,16 @@
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
+#include "tests/support/simulation/simulation_counts.h"
 
 namespace tandem::testing_support {
 
 struct GroupTraits {
-  int size = 1;
+  int size = 1;  // of all stages (scheduler.stages) together
   double step_time = 0.005, load_time = 0.1;
   int num_device_blocks = 16, num_host_blocks = 0;  // of the rank with the fewest
   SchedulerConfig scheduler;                        // its pools are the supervisor's to say
+  SimulationCounts* counts = nullptr;               // never null in a group; outlives it
 };
 
 struct ClusterTraits {
