@@ -86,7 +86,8 @@ AttentionParams params_of(const Tensor& q, const Tensor& out, int num_heads, int
 // another's, and few enough that a block does so beside its own.
 bool writes_own_keys(const ops::DeviceAttentionPlan& plan) {
   constexpr int kMostQueries = 4;
-  return !plan.shared_keys && plan.row_queries <= kMostQueries && (plan.tiles.empty() || plan.tiles.dim(0) == 0);
+  return !plan.shared_keys && plan.row_queries <= kMostQueries &&
+         (plan.tiles.empty() || plan.tiles.dim(0) == 0);
 }
 
 }  // namespace
