@@ -212,8 +212,10 @@ std::string advice_on(const std::string& model) {
   std::error_code error;
   const fs::path path(model);
   if (fs::is_regular_file(path, error)) {
-    if (fs::exists(path.parent_path() / "config.json", error))
-      return "; the model is its directory, " + printable(path.parent_path().string());
+    if (fs::exists(path.parent_path() / "config.json", error)) {
+      const std::string directory = path.has_parent_path() ? path.parent_path().string() : ".";
+      return "; the model is its directory, " + printable(directory);
+    }
     const std::string format = other_format(std::vector{path.filename().string()});
     return format.empty() ? "" : "; this is " + format;
   }
@@ -240,7 +242,8 @@ fs::path find_model(const ModelSource& source, const Settings& settings,
                     const std::function<bool()>& stop) {
   std::error_code error;
   if (fs::is_directory(source.model, error)) return source.model;
-  if (!is_repository_id(source.model))
+  // (A file may be called as a model at the hub could be: m.gguf.)
+  if (!is_repository_id(source.model) || fs::is_regular_file(source.model, error))
     throw model_error(ErrorKind::kInvalidRequest,
                       in_quotes(source.model) +
                           (fs::exists(source.model, error) ? " is a file, " : " is ") +

@@ -48,7 +48,7 @@ fs::path checkpoint_below(const fs::path& directory) {
   return {};
 }
 
-// Throws, where more can be said of a directory without a config.json than that.
+// Throws, of a directory without a config.json, what can be said of it.
 void explain_missing_config(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) return;
@@ -63,6 +63,8 @@ void explain_missing_config(const fs::path& directory) {
   if (const fs::path below = checkpoint_below(directory); !below.empty())
     throw invalid_model(directory.string(),
                         "no config.json; the checkpoint is in " + below.string());
+  throw invalid_model(directory.string(),
+                      "no config.json: a HuggingFace checkpoint's directory has one");
 }
 
 json load_config_json(const fs::path& directory) {

@@ -276,6 +276,18 @@ TEST_F(HubCache, DirectoriesWinAndMistakesSayBoth) {
       EXPECT_NE(std::string(e.what()).find("neither a directory nor the id"), std::string::npos);
     }
   }
+  // A file, whatever its name could be at the hub.
+  const fs::path before = fs::current_path();
+  fs::current_path(root_);
+  std::ofstream("m.gguf") << "GGUF";
+  try {
+    find_model({"m.gguf", "main", {}, ModelFiles::kCheckpoint}, offline, {});
+    ADD_FAILURE();
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("is a file"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("GGUF"), std::string::npos) << e.what();
+  }
+  fs::current_path(before);
   EXPECT_THROW(find_model({"org/name", "../x", {}, ModelFiles::kCheckpoint}, offline, {}),
                InputError);
 }

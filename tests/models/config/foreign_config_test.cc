@@ -107,6 +107,8 @@ TEST(ModelConfigErrors, DirectoriesOfOtherFormats) {
   TempDir gguf;
   gguf.write("small-q4.gguf", "x");
   EXPECT_INPUT_ERROR(ModelConfig::load(gguf.path()), "no config.json", "GGUF", "small-q4.gguf");
+  TempDir empty;
+  EXPECT_INPUT_ERROR(ModelConfig::load(empty.path()), empty.path().string(), "no config.json");
   TempDir ctranslate;
   ctranslate.write("config.json", R"({"add_source_bos": false, "bos_token": "<s>"})");
   ctranslate.write("model.bin", "x");
