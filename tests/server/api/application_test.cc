@@ -321,8 +321,8 @@ TEST(Generation, Metrics) {
         "vllm:request_success_total{model_name=\"model\",finished_reason=\"length\"} 1\n",
         "vllm:time_to_first_token_seconds_count{model_name=\"model\"} 1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
-  const Json stages = Json::parse(s.ask("GET", "/status")->head->body)["replicas"][0]["stages"];
-  EXPECT_EQ(stages, Json::parse(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
+  const json stages = json::parse(s.ask("GET", "/status")->head->body)["replicas"][0]["stages"];
+  EXPECT_EQ(stages, json::parse(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
                                     {"busy_seconds": 4.5, "idle_share": 0.25}])"));
   // A replica that starts anew counts from zero; the total does not go back.
   stats->set_num_preemptions(1);
