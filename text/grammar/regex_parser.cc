@@ -36,7 +36,7 @@ class RegexParser {
       : text_(code_points_of(text)), grammar_(grammar), options_(options) {}
 
   Grammar::Ref parse() {
-    const Grammar::Ref all = alternatives(0);
+    const Grammar::Ref all = alternatives(0, /*whole=*/true);
     if (peek() == U')') fail("a bracket is closed that was not opened");
     return all;
   }
@@ -59,26 +59,64 @@ class RegexParser {
     return true;
   }
 
-  Grammar::Ref alternatives(int depth) {
+  // whole: nothing stands beside it, so that ^ and $ may.
+  Grammar::Ref alternatives(int depth, bool whole) {
     if (depth > kMaxGrammarDepth) throw grammar_explodes("brackets more than 200 deep");
-    std::vector<Grammar::Ref> all{sequence(depth)};
-    while (skip(U"|")) all.push_back(sequence(depth));
+    std::vector<Grammar::Ref> all{sequence(depth, whole)};
+    while (skip(U"|")) all.push_back(sequence(depth, whole));
     return grammar_.alternatives(std::move(all));
   }
 
   bool ends_sequence() const { return peek() == kEnd || peek() == U'|' || peek() == U')'; }
 
-  Grammar::Ref sequence(int depth) {
-    std::vector<Grammar::Ref> parts;
-    bool begins = depth > 0 || options_.around < 0, ends = begins;
-    while (skip(U"^") || skip(U"\\A")) {
-      if (depth > 0) refuse("^ inside the expression");
-      begins = true;
+  // (...), and nothing else up to the next | or the end.
+  bool is_one_group() const {
+    if (peek() != U'(') return false;
+    int open = 0;
+    for (size_t i = at_; i < text_.size(); ++i) {
+      switch (text_[i]) {
+        case U'\\': ++i; break;
+        case U'[': i = end_of_class(i); break;
+        case U'(': ++open; break;
+        case U')':
+          if (--open == 0)
+            return i + 1 == text_.size() || text_[i + 1] == U'|' || text_[i + 1] == U')';
+          break;
+        default: break;
+      }
     }
+    return false;
+  }
+  size_t end_of_class(size_t i) const {
+    if (i + 1 < text_.size() && text_[++i] == U'^') ++i;
+    if (i < text_.size() && text_[i] == U']') ++i;
+    for (; i < text_.size() && text_[i] != U']'; ++i)
+      if (text_[i] == U'\\') ++i;
+    return i;
+  }
+
+  // (?i) and others before ^ hold from there on.
+  bool skip_flags() {
+    if (peek() != U'(' || peek(1) != U'?') return false;
+    const size_t end = text_.find_first_not_of(U"isu-", at_ + 2);
+    if (end == at_ + 2 || end == std::u32string::npos || text_[end] != U')') return false;
+    at_ += 2;
+    return take_flags();
+  }
+
+  Grammar::Ref sequence(int depth, bool whole) {
+    std::vector<Grammar::Ref> parts;
+    bool begins = !whole || options_.around < 0, ends = begins;
+    while (skip(U"^") || skip(U"\\A") || (whole && skip_flags())) {
+      if (!whole) refuse("^ inside the expression");
+      begins = begins || text_[at_ - 1] != U')';
+    }
+    if (whole && !(begins && options_.around >= 0) && is_one_group())
+      return group(depth, /*whole=*/true);
     while (!ends_sequence()) {
       if (peek() == U'$' || (peek() == U'\\' && (peek(1) == U'Z' || peek(1) == U'z'))) {
         at_ += peek() == U'$' ? 1 : 2;
-        if (depth > 0 || !ends_sequence()) refuse("$ inside the expression");
+        if (!whole || !ends_sequence()) refuse("$ inside the expression");
         ends = true;
         continue;
       }
@@ -142,7 +180,7 @@ class RegexParser {
       case U'+':
       case U'?': fail("there is nothing to repeat");
       case U'^': refuse("^ inside the expression");
-      case U'(': ++at_; return group(depth);
+      case U'(': return group(depth, /*whole=*/false);
       case U'[': ++at_; return write(character_set());
       case U'\\': return write(escape(/*in_set=*/false));
       case U'.': {
@@ -164,8 +202,8 @@ class RegexParser {
     return write(icu::UnicodeSet(static_cast<UChar32>(c), static_cast<UChar32>(c)));
   }
 
-  Grammar::Ref group(int depth) {
-    const size_t opened = at_;
+  Grammar::Ref group(int depth, bool whole) {
+    const size_t opened = ++at_;
     const bool dot = dot_is_all_, cases = ignores_case_;
     bool flags_for_all = false;
     if (skip(U"?")) {
@@ -177,7 +215,7 @@ class RegexParser {
       }
     }
     if (flags_for_all) return grammar_.nothing();
-    const Grammar::Ref inside = alternatives(depth + 1);
+    const Grammar::Ref inside = alternatives(depth + 1, whole);
     if (!skip(U")")) {
       at_ = opened - 1;
       fail("a bracket is not closed");

@@ -19,9 +19,10 @@ struct RegexOptions {
   Grammar::Ref around = -1;
 };
 
-// Into `grammar`. ^ and $ may stand at the ends only. Throws GrammarError naming the character at
-// fault; look-around, references to groups, possessive repetition and word boundaries are not
-// supported. The expression must be valid UTF-8.
+// Into `grammar`. ^ and $ may stand at the ends only, of the expression or of brackets around all
+// of it or of an alternative. Throws GrammarError naming the character at fault; look-around,
+// references to groups, possessive repetition and word boundaries are not supported. The expression
+// must be valid UTF-8.
 Grammar::Ref parse_regex(std::string_view expression, Grammar& grammar,
                          const RegexOptions& options = {});
 

@@ -20,6 +20,10 @@ TEST(RegexParser, WholeTexts) {
       {"()", {""}, {"a"}},
       {"abc", {"abc"}, {"", "ab", "abcd", "xabc"}},
       {"^abc$", {"abc"}, {"abcd"}},
+      {"(?i)^abc$", {"aBc"}, {"abcd", "xabc"}},
+      {"(^a$)|(?:^b+$)|^(c|d)$", {"a", "bb", "d"}, {"ab", "cd", ""}},
+      {"((^a|b$))", {"a", "b"}, {"ab"}},
+      {"(a|b)", {"a", "b"}, {"ab"}},
       {"a|bc|", {"a", "bc", ""}, {"b", "abc"}},
       {"(a|b)*c", {"c", "abbac"}, {"ab", "abcc"}},
       {"a{3}b{2,5}c?(de)*f", {"aaabbf", "aaabbbbbcdedef"}, {"aabbf", "aaabf", "aaabbbbbbf"}},
@@ -69,6 +73,8 @@ TEST(RegexParser, ErrorsNameTheCharacter) {
       {"*a", "at character 1: there is nothing to repeat"},
       {"a|{2}", "at character 3: there is nothing to repeat"},
       {"[z-a]", "the range falls"},
+      {"([", "at character 2: a class of characters is not closed"},
+      {"([\\", "at character 3: nothing behind a backslash"},
       {"[a", "at character 1: a class of characters is not closed"},
       {"[\\d-z]", "a range between classes"},
       {"\\p{Nonsense}", "there is no property of characters \"Nonsense\""},
@@ -107,6 +113,33 @@ TEST(RegexParser, ASearchMayStandAnywhere) {
   EXPECT_TRUE(anywhere("^b|c$").matches("xxc"));
   EXPECT_FALSE(anywhere("^b|c$").matches("xbcx"));
   EXPECT_FALSE(anywhere("^b$").matches("xb"));
+}
+
+// Where more may stand around, each alternative says whether it does.
+TEST(RegexParser, SearchesWithAnchors) {
+  const std::vector<Case> cases = {
+      {"(^a+$)|(^b$)", {"aa", "b"}, {"xa", "ab", "bb"}},
+      {"(^[])(a]+$)|(^[^])]$)", {"]a)(", "x"}, {"xa", "xx"}},
+      {"^a|b$", {"ax", "xb", "a"}, {"xa", "bx"}},
+      {"(^a|b$)", {"ax", "xb", "a"}, {"xa", "bx"}},
+      {"(a)", {"xax", "a"}, {"b"}},
+      {"(a)|^b", {"xax", "bx"}, {"xb"}},
+      {"^(a)", {"ax"}, {"xa"}},
+      {"(a)$", {"xa"}, {"ax"}},
+      {"(?i)^a", {"Ax"}, {"xA"}},
+      {"(?i)a", {"xAx"}, {"b"}},
+      {"(a)(b)", {"xabx"}, {"axb"}},
+  };
+  for (const Case& c : cases) {
+    Matcher matcher([&](Grammar& grammar) {
+      const auto any = grammar.repeat(grammar.characters(all_characters()), 0, std::nullopt);
+      return parse_regex(c.expression, grammar, {{}, any});
+    });
+    for (const std::string& text : c.yes)
+      EXPECT_TRUE(matcher.matches(text)) << c.expression << " " << text;
+    for (const std::string& text : c.no)
+      EXPECT_FALSE(matcher.matches(text)) << c.expression << " " << text;
+  }
 }
 
 }  // namespace
