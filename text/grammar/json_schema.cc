@@ -1,8 +1,8 @@
 #include "text/grammar/json_schema.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,8 +14,10 @@
 #include "text/grammar/json_formats.h"
 #include "text/grammar/json_texts.h"
 #include "text/grammar/number_ranges.h"
+#include "text/grammar/one_of.h"
 #include "text/grammar/regex_parser.h"
 #include "text/grammar/schema_parts.h"
+#include "text/grammar/schema_values.h"
 
 namespace tandem {
 namespace {
@@ -23,44 +25,25 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Ref = Grammar::Ref;
 
-constexpr std::array kUnsupported = {"not",
-                                     "if",
-                                     "then",
-                                     "else",
-                                     "patternProperties",
-                                     "propertyNames",
-                                     "contains",
-                                     "minContains",
-                                     "maxContains",
-                                     "dependentRequired",
-                                     "minProperties",
-                                     "maxProperties",
-                                     "dependentSchemas",
-                                     "dependencies",
-                                     "unevaluatedItems",
-                                     "unevaluatedProperties",
-                                     "multipleOf",
-                                     "$dynamicRef",
-                                     "$recursiveRef",
-                                     "additionalItems"};
-
 class SchemaParser {
  public:
-  SchemaParser(const Json& root, Grammar& grammar) : root_(root), g_(grammar), texts_(grammar) {}
+  SchemaParser(const Json& root, Grammar& grammar) : g_(grammar), texts_(grammar), parts_(root) {}
 
-  Ref parse() {
-    const Ref all = schema(root_, "#", 0);
+  Ref parse(const Json& whole) {
+    const Ref all = schema(whole, "#", 0);
     while (!waiting_.empty()) {
-      const auto [pointer, rule] = waiting_.back();
-      waiting_.pop_back();
-      g_.define(rule, schema(*find_schema(root_, pointer), pointer, 0));
+      const Waiting one = std::move(waiting_.front());
+      waiting_.pop_front();
+      g_.define(one.rule, one.pointed_at != nullptr
+                              ? schema(*one.pointed_at, one.where, 0)
+                              : schema(parts_.flattened(one.combined, one.where), one.where, 0));
     }
     return all;
   }
 
  private:
   [[noreturn]] static void fail(const std::string& where, const std::string& what) {
-    throw wrong_grammar("at " + printable(where) + ": " + what);
+    throw wrong_schema(where, what);
   }
   [[noreturn]] static void refuse(const std::string& where, const std::string& what) {
     throw unsupported_grammar("at " + printable(where) + ": " + what + " is not supported");
@@ -70,10 +53,8 @@ class SchemaParser {
     if (depth > kMaxGrammarDepth) throw grammar_explodes("schemas more than 200 deep");
     if (s.is_boolean()) return s.get<bool>() ? texts_.value() : g_.impossible();
     if (!s.is_object()) fail(where, "a schema is an object, true or false");
-    for (const char* key : kUnsupported)
-      if (s.contains(key)) refuse(where, key);
-    if (s.contains("$ref")) return reference(s, where);
-    if (s.contains("allOf")) return all_of(s, where, depth);
+    if (const char* key = unsupported_keyword(s)) refuse(where, key);
+    if (s.contains("$ref") || s.contains("allOf")) return combined(s, where);
     for (const char* key : {"anyOf", "oneOf"})
       if (s.contains(key)) return any_of(s, key, where, depth);
     if (s.contains("const")) return constants(s, Json::array({s["const"]}), where);
@@ -82,51 +63,25 @@ class SchemaParser {
       return constants(s, s["enum"], where);
     }
     std::vector<Ref> ways;
-    for (const std::string& type : types(s, where)) ways.push_back(typed(s, type, where, depth));
+    for (const std::string& type : written_types(s, where))
+      ways.push_back(typed(s, type, where, depth));
     return g_.alternatives(std::move(ways));
   }
 
-  // Beside it may stand what describes, nothing that restricts.
-  static void check_alone(const Json& s, const char* key, const std::string& where) {
-    static constexpr std::array kRestrict = {"$ref",
-                                             "allOf",
-                                             "anyOf",
-                                             "oneOf",
-                                             "const",
-                                             "enum",
-                                             "type",
-                                             "properties",
-                                             "required",
-                                             "items",
-                                             "prefixItems",
-                                             "additionalProperties",
-                                             "minItems",
-                                             "maxItems",
-                                             "minLength",
-                                             "maxLength",
-                                             "pattern",
-                                             "minimum",
-                                             "maximum",
-                                             "exclusiveMinimum",
-                                             "exclusiveMaximum"};
-    for (const char* other : kRestrict)
-      if (std::string(other) != key && s.contains(other))
-        refuse(where, std::string(other) + " beside " + key);
-  }
-
-  Ref reference(const Json& s, const std::string& where) {
-    check_alone(s, "$ref", where);
-    if (!s["$ref"].is_string()) fail(where + "/$ref", "must be a text");
-    const auto pointer = s["$ref"].get<std::string>();
-    const auto it = references_.find(pointer);
-    if (it != references_.end()) return g_.rule(it->second);
-    if (!pointer.starts_with('#')) refuse(where + "/$ref", "another document's schema");
-    if (find_schema(root_, pointer) == nullptr)
-      fail(where + "/$ref", "there is no schema " + in_quotes(pointer));
-    const int rule = g_.add_rule();
-    references_.emplace(pointer, rule);
-    waiting_.emplace_back(pointer, rule);
-    return g_.rule(rule);
+  // As rules of their own, so that schemas may come back to themselves.
+  Ref combined(const Json& s, const std::string& where) {
+    Json own = s;
+    for (const char* key : {"$defs", "definitions"}) own.erase(key);
+    Json beside = own;
+    beside.erase("$ref");
+    const bool alone = s.contains("$ref") && !restricts_values(beside);
+    const Json* target = alone ? &parts_.target(s["$ref"], where + "/$ref") : nullptr;
+    const auto [it, is_new] = rules_.emplace(alone ? s["$ref"].dump() : own.dump(), 0);
+    if (!is_new) return g_.rule(it->second);
+    it->second = g_.add_rule();
+    waiting_.push_back({it->second, where, target, alone ? Json() : std::move(own)});
+    if (alone) waiting_.back().where = s["$ref"].get<std::string>();
+    return g_.rule(it->second);
   }
 
   Ref any_of(const Json& s, const char* key, const std::string& where, int depth) {
@@ -134,87 +89,52 @@ class SchemaParser {
     for (const char* name : {key, "$defs", "definitions"}) rest.erase(name);
     const std::string here = where + "/" + key;
     if (!s[key].is_array()) fail(here, "must be a list of schemas");
-    std::vector<Ref> ways;
+    const std::string tag = tag_of(s);
+    std::vector<Json> all;
     for (size_t i = 0; i < s[key].size(); ++i) {
-      const std::string at = here + "/" + std::to_string(i);
-      const Json& one = s[key][i];
-      const bool alone = !restricts_values(rest);
-      if (!alone && !one.is_object()) fail(at, "must be an object beside other keywords");
-      ways.push_back(alone ? schema(one, at, depth + 1)
-                           : schema(merged_schemas(rest, one, at), at, depth + 1));
+      Json one = s[key][i];
+      if (!one.is_object() && !one.is_boolean()) fail(here, "must be a list of schemas");
+      if (!tag.empty()) one = both_schemas(one, {{"required", {tag}}});
+      all.push_back(both_schemas(rest, one));
     }
+    if (std::string(key) == "oneOf") check_apart(all, here);
+    std::vector<Ref> ways;
+    for (size_t i = 0; i < all.size(); ++i)
+      ways.push_back(schema(all[i], here + "/" + std::to_string(i), depth + 1));
     return g_.alternatives(std::move(ways));
   }
 
-  Ref all_of(const Json& s, const std::string& where, int depth) {
-    Json rest = s;
-    rest.erase("allOf");
-    if (!s["allOf"].is_array()) fail(where + "/allOf", "must be a list of schemas");
-    for (size_t i = 0; i < s["allOf"].size(); ++i) {
-      const std::string at = where + "/allOf/" + std::to_string(i);
-      Json one = s["allOf"][i];
-      if (one.is_object() && one.contains("$ref") && restricts_values(rest))
-        one = resolved(one, at);
-      if (!one.is_object()) refuse(at, "true or false in allOf");
-      rest = merged_schemas(rest, one, at);
-    }
-    return schema(rest, where, depth + 1);
+  // The property that tells which of the schemas is meant; OpenAPI says that it is always there.
+  static std::string tag_of(const Json& s) {
+    const auto it = s.find("discriminator");
+    if (it == s.end() || !it->is_object()) return {};
+    const auto name = it->find("propertyName");
+    return name != it->end() && name->is_string() ? name->get<std::string>() : std::string();
   }
 
-  Json resolved(const Json& s, const std::string& where) {
-    check_alone(s, "$ref", where);
-    const Json* target =
-        s["$ref"].is_string() ? find_schema(root_, s["$ref"].get<std::string>()) : nullptr;
-    if (target == nullptr) fail(where + "/$ref", "there is no such schema");
-    return *target;
+  void check_apart(const std::vector<Json>& all, const std::string& where) {
+    SchemaParts parts(parts_.root());  // what is compared is not written
+    const auto both = first_overlap(all, parts, where);
+    if (both)
+      refuse(where, "a value that may match both " + std::to_string(both->first) + " and " +
+                        std::to_string(both->second) + " (anyOf allows it)");
   }
 
   Ref constants(const Json& s, const Json& values, const std::string& where) {
+    if (s.contains("type")) written_types(s, where);  // there may be no such type
+    SchemaValues all(parts_, where);
     std::vector<Ref> ways;
-    const auto wanted = types(s, where);
     for (const Json& value : values)
-      if (!s.contains("type") || std::any_of(wanted.begin(), wanted.end(),
-                                             [&](const auto& type) { return is_of(value, type); }))
-        ways.push_back(texts_.constant(value));
+      if (all.contain(value, s)) ways.push_back(texts_.constant(value));
     return g_.alternatives(std::move(ways));
-  }
-
-  static bool is_of(const Json& value, const std::string& type) {
-    if (type == "integer") return value.is_number_integer();
-    if (type == "number") return value.is_number();
-    return type == value.type_name();
-  }
-
-  static std::vector<std::string> types(const Json& s, const std::string& where) {
-    static const std::vector<std::string> kAll = {"object",  "array",   "string", "number",
-                                                  "integer", "boolean", "null"};
-    if (!s.contains("type")) {
-      if (s.contains("properties") || s.contains("required") || s.contains("additionalProperties"))
-        return {"object"};
-      if (s.contains("items") || s.contains("prefixItems")) return {"array"};
-      for (const char* key : {"pattern", "minLength", "maxLength"})
-        if (s.contains(key)) return {"string"};
-      for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
-        if (s.contains(key)) return {"number"};
-      return {"object", "array", "string", "number", "boolean", "null"};
-    }
-    const Json& type = s["type"];
-    std::vector<std::string> out;
-    for (const Json& one : type.is_array() ? type : Json::array({type})) {
-      if (!one.is_string() ||
-          std::find(kAll.begin(), kAll.end(), one.get<std::string>()) == kAll.end())
-        fail(where + "/type", "there is no such type");
-      out.push_back(one.get<std::string>());
-    }
-    return out;
   }
 
   Ref typed(const Json& s, const std::string& type, const std::string& where, int depth) {
     if (type == "null") return g_.text("null");
     if (type == "boolean") return g_.alternatives({g_.text("true"), g_.text("false")});
     if (type == "string") return string(s, where);
-    if (type == "integer") return integers(range(s, where, /*whole=*/true), g_);
-    if (type == "number") return numbers(range(s, where, /*whole=*/false), g_);
+    if (type == "integer") return integers(whole(range(s, where)), g_);
+    if (type == "number") return numbers(range(s, where), g_);
     if (type == "array") return array(s, where, depth);
     return object(s, where, depth);
   }
@@ -236,6 +156,9 @@ class SchemaParser {
     if (s.contains("pattern")) {
       if (!s["pattern"].is_string()) fail(where + "/pattern", "must be a text");
       pattern = s["pattern"].get<std::string>();
+      if (s.contains("format") && s["format"].is_string() &&
+          pattern_of_format(s["format"].get<std::string>()))
+        refuse(where, "a format beside a pattern");
     } else if (s.contains("format") && s["format"].is_string()) {
       pattern = pattern_of_format(s["format"].get<std::string>());
     }
@@ -249,26 +172,35 @@ class SchemaParser {
     }
   }
 
-  static NumberRange range(const Json& s, const std::string& where, bool whole) {
-    NumberRange out;
+  static RealRange range(const Json& s, const std::string& where) {
+    RealRange out;
     const auto bound = [&](const char* key, bool is_least, bool open) {
       if (!s.contains(key)) return;
       const Json& value = s[key];
       if (!value.is_number()) fail(where + "/" + key, "must be a number");
       const auto number = value.get<double>();
-      const bool integral = number == std::floor(number);
-      if (!whole && (!integral || open))
-        refuse(where, std::string(key) + " of numbers with a fraction");
       if (std::abs(number) > 9e15) refuse(where, std::string(key) + " beyond 9e15");
-      auto at = static_cast<int64_t>(is_least ? std::ceil(number) : std::floor(number));
-      if (open && integral) at += is_least ? 1 : -1;
       auto& side = is_least ? out.least : out.most;
-      side = !side ? at : is_least ? std::max(*side, at) : std::min(*side, at);
+      auto& side_open = is_least ? out.least_open : out.most_open;
+      if (side && (is_least ? number < *side : number > *side)) return;
+      side_open = open || (side && *side == number && side_open);
+      side = number;
     };
     bound("minimum", true, false);
     bound("exclusiveMinimum", true, true);
     bound("maximum", false, false);
     bound("exclusiveMaximum", false, true);
+    return out;
+  }
+
+  static NumberRange whole(const RealRange& range) {
+    NumberRange out;
+    if (range.least)
+      out.least = static_cast<int64_t>(range.least_open ? std::floor(*range.least) + 1
+                                                        : std::ceil(*range.least));
+    if (range.most)
+      out.most = static_cast<int64_t>(range.most_open ? std::ceil(*range.most) - 1
+                                                      : std::floor(*range.most));
     return out;
   }
 
@@ -283,8 +215,10 @@ class SchemaParser {
             schema(s["prefixItems"][i], where + "/prefixItems/" + std::to_string(i), depth + 1));
     }
     const auto least = count(s, "minItems", where);
-    auto most = count(s, "maxItems", where);
-    const bool no_more = has_first && !s.contains("items");
+    const auto most = count(s, "maxItems", where);
+    if (most && static_cast<size_t>(*most) < first.size()) first.resize(static_cast<size_t>(*most));
+    const bool no_more = has_first && !s.contains("items") &&
+                         least.value_or(0) <= static_cast<int64_t>(first.size());
     const Ref item = no_more               ? g_.impossible()
                      : s.contains("items") ? schema(s["items"], where + "/items", depth + 1)
                                            : texts_.value();
@@ -292,6 +226,7 @@ class SchemaParser {
   }
 
   struct Property {
+    std::string name;
     Ref text;  // "name":value
     bool required;
   };
@@ -310,7 +245,8 @@ class SchemaParser {
     const Json& all = s.contains("properties") ? s["properties"] : none;
     if (!all.is_object()) fail(where + "/properties", "must be an object");
     const auto add = [&](const std::string& name, Ref value, bool needed) {
-      out.push_back({g_.sequence({texts_.constant(name), g_.character(U':'), value}), needed});
+      out.push_back(
+          {name, g_.sequence({texts_.constant(name), g_.character(U':'), value}), needed});
     };
     for (const auto& [name, value] : all.items()) {
       const auto it = std::find(required.begin(), required.end(), name);
@@ -339,7 +275,10 @@ class SchemaParser {
     if (s.contains("additionalProperties") && s["additionalProperties"] != false) {
       const Ref value =
           schema(s["additionalProperties"], where + "/additionalProperties", depth + 1);
-      other = g_.sequence({texts_.string(0, std::nullopt), g_.character(U':'), value});
+      std::vector<std::string> known;
+      for (const Property& one : all) known.push_back(one.name);
+      const Ref name = all.empty() ? texts_.string(0, std::nullopt) : texts_.string_but(known);
+      other = g_.sequence({name, g_.character(U':'), value});
       others = g_.repeat(g_.sequence({g_.character(U','), other}), 0, std::nullopt);
     }
     return braces(all, other, others);
@@ -372,17 +311,24 @@ class SchemaParser {
     return rule;
   }
 
-  const Json& root_;
+  struct Waiting {
+    int rule;
+    std::string where;
+    const Json* pointed_at;  // null: it is `combined`
+    Json combined;
+  };
+
   Grammar& g_;
   JsonTexts texts_;
-  std::map<std::string, int> references_;             // rules by what they refer to
-  std::vector<std::pair<std::string, int>> waiting_;  // of them those without a body
+  SchemaParts parts_;
+  std::map<std::string, int> rules_;  // by what they refer to, or by their text
+  std::deque<Waiting> waiting_;       // of them those without a body
 };
 
 }  // namespace
 
 Ref parse_json_schema(const Json& schema, Grammar& grammar) {
-  return SchemaParser(schema, grammar).parse();
+  return SchemaParser(schema, grammar).parse(schema);
 }
 
 Ref any_json_object(Grammar& grammar) { return JsonTexts(grammar).object(); }

@@ -1,9 +1,11 @@
 #include "text/grammar/json_texts.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
 
+#include "base/strings/code_points.h"
 #include "text/grammar/number_ranges.h"
 
 namespace tandem {
@@ -72,6 +74,35 @@ Ref JsonTexts::members() { return g_.repeat(comma(member()), 0, std::nullopt); }
 Ref JsonTexts::string(int64_t least, std::optional<int64_t> most) {
   if (most && *most < least) return g_.impossible();
   return quoted(g_.repeat(character(), least, most));
+}
+
+Ref JsonTexts::string_but(const std::vector<std::string>& not_these) {
+  std::vector<std::u32string> sorted;
+  for (const std::string& text : not_these) sorted.push_back(code_points_of(text));
+  std::sort(sorted.begin(), sorted.end());
+  return quoted(rest_but(sorted, 0));
+}
+
+// `not_these` are in order, and begin with the same `given` characters.
+Ref JsonTexts::rest_but(std::span<const std::u32string> not_these, size_t given) {
+  icu::UnicodeSet others(all_characters());
+  std::vector<Ref> ways;
+  size_t first = 0;
+  while (first < not_these.size() && not_these[first].size() == given) ++first;
+  if (first == 0) ways.push_back(g_.nothing());
+  for (size_t i = first; i < not_these.size();) {
+    const char32_t c = not_these[i][given];
+    size_t end = i;
+    while (end < not_these.size() && not_these[end][given] == c) ++end;
+    const auto one = static_cast<UChar32>(c);
+    ways.push_back(g_.sequence({written(g_, icu::UnicodeSet(one, one)),
+                                rest_but(not_these.subspan(i, end - i), given + 1)}));
+    others.remove(one);
+    i = end;
+  }
+  const Ref any = g_.repeat(written(g_, all_characters()), 0, std::nullopt);
+  ways.push_back(g_.sequence({written(g_, others), any}));
+  return g_.alternatives(std::move(ways));
 }
 
 Ref JsonTexts::constant(const nlohmann::ordered_json& value) { return g_.text(value.dump()); }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "text/grammar/grammar.h"
@@ -21,6 +23,8 @@ class JsonTexts {
   Ref object();  // any
   Ref array();   // any
   Ref string(int64_t least, std::optional<int64_t> most);
+  // Any string but these. Characters have one way to be written, so that no escape stands for one.
+  Ref string_but(const std::vector<std::string>& not_these);
   Ref quoted(Ref inside) { return g_.sequence({g_.character(U'"'), inside, g_.character(U'"')}); }
   Ref constant(const nlohmann::ordered_json& value);
   // A character of a string, maybe as an escape. \u escapes of surrogates are not among them.
@@ -34,6 +38,7 @@ class JsonTexts {
  private:
   Ref comma(Ref behind) { return g_.sequence({g_.character(U','), behind}); }
   Ref member();
+  Ref rest_but(std::span<const std::u32string> not_these, size_t given);
 
   Grammar& g_;
   std::optional<int> value_, object_, array_;  // rules

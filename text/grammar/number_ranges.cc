@@ -1,5 +1,7 @@
 #include "text/grammar/number_ranges.h"
 
+#include <algorithm>
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,25 +95,143 @@ Ref integers(const NumberRange& range, Grammar& g) {
   });
 }
 
-Ref numbers(const NumberRange& range, Grammar& g) {
+namespace {
+
+// A bound that is not negative, in decimal: `fraction` has no zeros at its end.
+struct Decimal {
+  explicit Decimal(double value) {
+    char text[400];
+    const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr;
+    const std::string all(text, end);
+    const size_t point = std::min(all.find('.'), all.size());
+    whole = std::stoull(all.substr(0, point));
+    if (point < all.size()) fraction = all.substr(point + 1);
+    while (fraction.ends_with('0')) fraction.pop_back();
+  }
+  uint64_t whole = 0;
+  std::string fraction;
+  bool open = false;
+};
+
+// What may stand behind a whole number: nothing, or a point and digits.
+class Fractions {
+ public:
+  explicit Fractions(Grammar& grammar) : g_(grammar), digits_(grammar) {
+    any_ = g_.repeat(digits_.any(), 0, std::nullopt);
+    zeros_ = g_.repeat(g_.character(U'0'), 0, std::nullopt);
+  }
+
+  Ref all() { return g_.optional(behind_point(g_.repeat(digits_.any(), 1, std::nullopt))); }
+  Ref from(const Decimal& low) {
+    if (low.fraction.empty() && !low.open) return all();
+    return behind_point(from(low, 0));
+  }
+  Ref up_to(const Decimal& high) {
+    const Ref some = behind_point(up_to(high, 0));
+    return high.fraction.empty() && high.open ? some : g_.optional(some);
+  }
+  Ref between(const Decimal& low, const Decimal& high) {
+    const Ref some = behind_point(between(low, high, 0));
+    const bool zero = low.fraction.empty() && !low.open && !(high.fraction.empty() && high.open);
+    return zero ? g_.optional(some) : some;
+  }
+
+ private:
+  Ref behind_point(Ref digits) { return g_.sequence({g_.character(U'.'), digits}); }
+
+  // Digits from the i-th one on, behind those of the bounds.
+  Ref from(const Decimal& low, size_t i) {
+    if (i >= low.fraction.size())
+      return low.open ? g_.sequence({zeros_, digits_.digit('1', '9'), any_}) : any_;
+    const char digit = low.fraction[i];
+    std::vector<Ref> ways{g_.sequence({digits_.digit(digit, digit), from(low, i + 1)})};
+    if (digit < '9') ways.push_back(g_.sequence({digits_.digit(digit + 1, '9'), any_}));
+    return g_.alternatives(std::move(ways));
+  }
+  Ref up_to(const Decimal& high, size_t i) {
+    if (i >= high.fraction.size()) {
+      if (high.open) return g_.impossible();
+      return i == 0 ? g_.repeat(g_.character(U'0'), 1, std::nullopt) : zeros_;
+    }
+    const char digit = high.fraction[i];
+    std::vector<Ref> ways{g_.sequence({digits_.digit(digit, digit), up_to(high, i + 1)})};
+    if (digit > '0') ways.push_back(g_.sequence({digits_.digit('0', digit - 1), any_}));
+    if (i > 0) ways.push_back(g_.nothing());
+    return g_.alternatives(std::move(ways));
+  }
+  Ref between(const Decimal& low, const Decimal& high, size_t i) {
+    if (i >= high.fraction.size())
+      return low.open || i < low.fraction.size() ? g_.impossible() : up_to(high, i);
+    const char first = i < low.fraction.size() ? low.fraction[i] : '0', last = high.fraction[i];
+    if (first > last) return g_.impossible();
+    std::vector<Ref> ways;
+    if (i > 0 && i >= low.fraction.size() && !low.open) ways.push_back(g_.nothing());
+    if (first == last) {
+      ways.push_back(g_.sequence({digits_.digit(first, first), between(low, high, i + 1)}));
+    } else {
+      ways.push_back(g_.sequence({digits_.digit(first, first), from(low, i + 1)}));
+      ways.push_back(g_.sequence({digits_.digit(last, last), up_to(high, i + 1)}));
+      if (first + 1 < last) ways.push_back(g_.sequence({digits_.digit(first + 1, last - 1), any_}));
+    }
+    return g_.alternatives(std::move(ways));
+  }
+
+  Grammar& g_;
+  Digits digits_;
+  Ref any_, zeros_;  // any number of digits, or of zeros
+};
+
+Ref magnitudes(const Decimal& low, const std::optional<Decimal>& high, Grammar& g) {
   Digits digits(g);
-  const Ref some = g.repeat(digits.any(), 1, std::nullopt);
-  const Ref fraction = g.optional(g.sequence({g.character(U'.'), some}));
-  if (!range.least && !range.most) {
+  Fractions fractions(g);
+  const auto whole = [&](uint64_t value) { return digits.between(value, value); };
+  if (high && high->whole < low.whole) return g.impossible();
+  if (high && high->whole == low.whole)
+    return g.sequence({whole(low.whole), fractions.between(low, *high)});
+  std::vector<Ref> ways{g.sequence({whole(low.whole), fractions.from(low)})};
+  if (high) ways.push_back(g.sequence({whole(high->whole), fractions.up_to(*high)}));
+  if (!high)
+    ways.push_back(g.sequence({digits.between(low.whole + 1, std::nullopt), fractions.all()}));
+  else if (low.whole + 1 < high->whole)
+    ways.push_back(g.sequence({digits.between(low.whole + 1, high->whole - 1), fractions.all()}));
+  return g.alternatives(std::move(ways));
+}
+
+}  // namespace
+
+Ref numbers(const RealRange& range, Grammar& g) {
+  const auto& [least, most, least_open, most_open] = range;
+  if (!least && !most) {
+    Digits digits(g);
     const Ref mark = g.characters(icu::UnicodeSet(U'E', U'E').add(U'e'));
     const Ref sign = g.characters(icu::UnicodeSet(U'+', U'+').add(U'-'));
-    return g.sequence(
-        {integers({}, g), fraction, g.optional(g.sequence({mark, g.optional(sign), some}))});
+    const Ref some = g.repeat(digits.any(), 1, std::nullopt);
+    return g.sequence({integers({}, g), Fractions(g).all(),
+                       g.optional(g.sequence({mark, g.optional(sign), some}))});
   }
-  if (range.least && range.most && *range.least > *range.most) return g.impossible();
-  return signed_range(range, g, [&](uint64_t low, std::optional<uint64_t> high, bool) {
-    if (!high) return g.sequence({digits.between(low, std::nullopt), fraction});
-    const Ref zeros =
-        g.optional(g.sequence({g.character(U'.'), g.repeat(g.character(U'0'), 1, std::nullopt)}));
-    std::vector<Ref> ways{g.sequence({digits.between(*high, high), zeros})};
-    if (low < *high) ways.push_back(g.sequence({digits.between(low, *high - 1), fraction}));
-    return g.alternatives(std::move(ways));
-  });
+  // `inner`: the bound on the side of zero, if it is there and on this side of it.
+  const auto side = [&](std::optional<double> inner, bool inner_open, std::optional<double> outer,
+                        bool outer_open) {
+    Decimal low(inner.value_or(0));
+    low.open = inner && inner_open;
+    if (!outer) return magnitudes(low, std::nullopt, g);
+    Decimal high(*outer);
+    high.open = outer_open;
+    return magnitudes(low, high, g);
+  };
+  const auto if_not_negative = [](std::optional<double> value) {
+    return value && *value >= 0 ? value : std::nullopt;
+  };
+  const auto negated = [](std::optional<double> value) {
+    return value ? std::optional(0 - *value) : std::nullopt;
+  };
+  std::vector<Ref> ways;
+  if (!most || *most >= 0)
+    ways.push_back(side(if_not_negative(least), least_open, most, most_open));
+  if (!least || *least < 0)
+    ways.push_back(g.sequence({g.character(U'-'), side(if_not_negative(negated(most)), most_open,
+                                                       negated(least), least_open)}));
+  return g.alternatives(std::move(ways));
 }
 
 }  // namespace tandem
