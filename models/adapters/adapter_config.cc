@@ -117,6 +117,14 @@ class Reader {
   std::string file_;
 };
 
+// PEFT's (.*\.)?(expression)$: of the end of a name, or with ^ of the whole name.
+std::string of_names_end(std::string expression) {
+  if (expression.ends_with('$') && !expression.ends_with("\\$")) expression.pop_back();
+  if (expression.starts_with('^') && expression.find('|') == expression.npos)
+    return "(" + expression.substr(1) + ")";
+  return "(.*\\.)?(" + expression + ")";
+}
+
 // rank_pattern and alpha_pattern, in the file's order.
 template <class Value, class Read>
 std::vector<std::pair<ModulePattern, Value>> read_patterns(const Reader& in,
@@ -128,7 +136,7 @@ std::vector<std::pair<ModulePattern, Value>> read_patterns(const Reader& in,
   if (patterns == raw.end() || patterns->is_null()) return out;
   if (!patterns->is_object()) in.fail(key, "must be an object");
   for (const auto& [expression, value] : patterns->items())
-    out.emplace_back(in.pattern("(.*\\.)?(" + expression + ")", key),
+    out.emplace_back(in.pattern(of_names_end(expression), key),
                      read(json(value), key + "." + printable(expression)));
   return out;
 }

@@ -82,6 +82,16 @@ TEST(Adapter, ScalingsFollowPatternsAndRanks) {
                   10.0f / std::sqrt(2.0f));
 }
 
+// ^ is the beginning of the whole name, $ its end.
+TEST(Adapter, PatternsMayBeAnchored) {
+  AdapterWriter writer = good_adapter();
+  writer.config["rank_pattern"] = {{"^q_proj$", 7}, {"^model.encoder.layers.1.*q_proj", 2}};
+  writer.config["alpha_pattern"] = {{"0.self_attn.q_proj$", 10}};
+  const test::TempDir dir;
+  Adapter adapter = open(writer, dir);
+  EXPECT_FLOAT_EQ(adapter.find(kQuery)->scaling, 5.0f);
+}
+
 TEST(Adapter, ModulesAreNamedByPatternsAndByLayers) {
   const auto only_first = [](AdapterWriter& w) {
     std::erase_if(w.tensors, [](const auto& t) { return t.first.find(".1.") != t.first.npos; });
@@ -109,6 +119,12 @@ TEST(Adapter, ModulesAreNamedByPatternsAndByLayers) {
             }),
             "");
   EXPECT_EQ(refusal([](AdapterWriter& w) { w.config["target_modules"] = "all-linear"; }), "");
+  // Names that nothing of the base has, and names of which all are excluded, are no errors of PEFT.
+  EXPECT_EQ(refusal([](AdapterWriter& w) {
+              w.config["target_modules"] = {"q_proj", "v_proj", "k_proj"};
+              w.config["exclude_modules"] = {"k_proj"};
+            }),
+            "");
 }
 
 TEST(Adapter, WholeModulesAndEmbeddings) {
@@ -148,10 +164,6 @@ TEST(Adapter, WhatIsWrongIsNamed) {
        }},
       {"which the base does not have",
        [](AdapterWriter& w) { w.add_linear("model.encoder.layers.0.self_attn.qq_proj", 8, 6, 2); }},
-      {"\"v_proj\" is no module that the file has changes of",
-       [](AdapterWriter& w) {
-         w.config["target_modules"] = {"q_proj", "v_proj"};
-       }},
       {"lora_magnitude_vector is missing", [](AdapterWriter& w) { w.config["use_dora"] = true; }},
       {"use_dora is off",
        [](AdapterWriter& w) { w.add(std::string(kQuery) + ".lora_magnitude_vector", {6}); }},
