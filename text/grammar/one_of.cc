@@ -1,11 +1,11 @@
 #include "text/grammar/one_of.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "text/grammar/schema_bounds.h"
 #include "text/grammar/schema_values.h"
 
 namespace tandem {
@@ -19,36 +19,6 @@ const Json& part_of(const Json& schema, const char* key) {
   static const Json kNone;
   const auto it = schema.find(key);
   return it == schema.end() ? kNone : *it;
-}
-
-double number_of(const Json& schema, const char* key, double otherwise) {
-  const Json& value = part_of(schema, key);
-  return value.is_number() ? value.get<double>() : otherwise;
-}
-
-struct Bounds {
-  double least, most;
-  bool least_open = false, most_open = false;
-
-  bool apart(const Bounds& other) const { return below(other) || other.below(*this); }
-  bool below(const Bounds& other) const {
-    return most < other.least || (most == other.least && (most_open || other.least_open));
-  }
-};
-
-constexpr double kEndless = std::numeric_limits<double>::infinity();
-
-Bounds counted(const Json& s, const char* least, const char* most) {
-  return {number_of(s, least, 0), number_of(s, most, kEndless)};
-}
-
-Bounds numbers_of(const Json& s) {
-  Bounds out{number_of(s, "minimum", -kEndless), number_of(s, "maximum", kEndless)};
-  const double low = number_of(s, "exclusiveMinimum", -kEndless);
-  const double high = number_of(s, "exclusiveMaximum", kEndless);
-  if (low >= out.least) out = {low, out.most, true, false};
-  if (high <= out.most) out = {out.least, high, out.least_open, true};
-  return out;
 }
 
 class Comparison {
@@ -124,19 +94,21 @@ class Comparison {
 
   bool apart_of(const std::string& type, const Json& a, const Json& b, int depth) {
     if (type == "string")
-      return counted(a, "minLength", "maxLength").apart(counted(b, "minLength", "maxLength"));
-    if (type == "integer" || type == "number") return numbers_of(a).apart(numbers_of(b));
+      return SchemaBounds::of_counts(a, "minLength", "maxLength")
+          .apart(SchemaBounds::of_counts(b, "minLength", "maxLength"));
+    if (type == "integer" || type == "number")
+      return SchemaBounds::of_numbers(a).apart(SchemaBounds::of_numbers(b));
     if (type == "array") return apart_arrays(a, b, depth);
     return type == "object" && apart_objects(a, b, depth);
   }
 
   bool apart_arrays(const Json& a, const Json& b, int depth) {
     const Json& first_a = part_of(a, "prefixItems");
-    Bounds count = counted(a, "minItems", "maxItems");
+    SchemaBounds count = SchemaBounds::of_counts(a, "minItems", "maxItems");
     if (first_a.is_array())  // all of them are written
       count.least =
           std::max(count.least, std::min(count.most, static_cast<double>(first_a.size())));
-    if (count.apart(counted(b, "minItems", "maxItems"))) return true;
+    if (count.apart(SchemaBounds::of_counts(b, "minItems", "maxItems"))) return true;
     for (size_t i = 0; i < static_cast<size_t>(std::min(count.least, 16.0)); ++i)
       if (apart(schema_of_item(a, i), schema_of_item(b, i), depth + 1)) return true;
     return false;

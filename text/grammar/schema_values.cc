@@ -10,6 +10,7 @@
 #include "text/grammar/json_formats.h"
 #include "text/grammar/recogniser.h"
 #include "text/grammar/regex_parser.h"
+#include "text/grammar/schema_bounds.h"
 
 namespace tandem {
 namespace {
@@ -24,23 +25,6 @@ bool has_type(const Json& value, const Json& type) {
   if (type == "integer") return value.is_number_integer();
   if (type == "number") return value.is_number();
   return type == value.type_name();
-}
-
-// Whether a count or a number is within the bounds that these keywords have.
-bool within(double value, const Json& s, const char* least, const char* most) {
-  const auto bound = [&](const char* key) { return s.contains(key) && s[key].is_number(); };
-  return (!bound(least) || s[least].get<double>() <= value) &&
-         (!bound(most) || value <= s[most].get<double>());
-}
-
-bool number_holds(const Json& value, const Json& s) {
-  const auto number = value.get<double>();
-  const auto beyond = [&](const char* key, bool least) {
-    if (!s.contains(key) || !s[key].is_number()) return false;
-    return least ? number <= s[key].get<double>() : number >= s[key].get<double>();
-  };
-  return within(number, s, "minimum", "maximum") && !beyond("exclusiveMinimum", true) &&
-         !beyond("exclusiveMaximum", false);
 }
 
 }  // namespace
@@ -60,7 +44,7 @@ bool SchemaValues::holds(const Json& value, const Json& s, int depth) {
     const auto fits = [&](const Json& one) { return has_type(value, one); };
     if (type.is_array() ? std::ranges::none_of(type, fits) : !fits(type)) return false;
   }
-  if (value.is_number()) return number_holds(value, s);
+  if (value.is_number()) return SchemaBounds::of_numbers(s).contain(value.get<double>());
   if (value.is_string()) return text_holds(value, s);
   if (value.is_array()) return items_hold(value, s, depth);
   return !value.is_object() || properties_hold(value, s, depth);
@@ -78,8 +62,8 @@ bool SchemaValues::holds_together(const Json& value, const Json& s, int depth) {
 
 bool SchemaValues::text_holds(const Json& value, const Json& s) const {
   const auto& text = value.get_ref<const std::string&>();
-  if (!within(static_cast<double>(count_code_points(text)), s, "minLength", "maxLength"))
-    return false;
+  const auto length = static_cast<double>(count_code_points(text));
+  if (!SchemaBounds::of_counts(s, "minLength", "maxLength").contain(length)) return false;
   if (s.contains("pattern") && s["pattern"].is_string() &&
       !matches(text, s["pattern"].get<std::string>()))
     return false;
@@ -106,7 +90,8 @@ bool SchemaValues::matches(const std::string& text, const std::string& pattern) 
 bool SchemaValues::items_hold(const Json& value, const Json& s, int depth) {
   if (s.contains("uniqueItems") && s["uniqueItems"] != false)
     throw unsupported_grammar("at " + printable(where_) + ": uniqueItems is not supported");
-  if (!within(static_cast<double>(value.size()), s, "minItems", "maxItems")) return false;
+  const auto count = static_cast<double>(value.size());
+  if (!SchemaBounds::of_counts(s, "minItems", "maxItems").contain(count)) return false;
   for (size_t i = 0; i < value.size(); ++i)
     if (!holds(value[i], schema_of_item(s, i), depth + 1)) return false;
   return true;
