@@ -195,16 +195,17 @@ std::vector<int32_t> TokenChoice::packed() const {
   raw_rows.resize(static_cast<size_t>(padded_raw_), 0);
   // Of a row without processors: flags, and where its edits begin and end.
   std::vector<int32_t> nothing(list_k_ > 0 ? raw_rows.size() + 1 : 0);
-  std::vector<int32_t> masks = masks_, mask_rows(padded_masks_ > 0 ? rows : 0, -1);
-  masks.resize(static_cast<size_t>(padded_masks_) * static_cast<size_t>(mask_words_), 0);
+  std::vector<int32_t> mask_rows(padded_masks_ > 0 ? rows : 0, -1);
   for (size_t i = 0; i < rows_.size() && padded_masks_ > 0; ++i) mask_rows[i] = rows_[i].mask;
   const size_t of_rules = rules.size() * ops::kDrawRuleInts;
   std::vector<int32_t> all(of_rules + histories.size() * ops::kRowHistoryInts);
   std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
   std::memcpy(all.data() + of_rules, histories.data(), histories.size() * sizeof(ops::RowHistory));
   for (const auto* part :
-       {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places, &mask_rows, &masks})
+       {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places, &mask_rows})
     all.insert(all.end(), part->begin(), part->end());
+  all.insert(all.end(), masks_.begin(), masks_.end());
+  all.resize(all.size() + static_cast<size_t>((padded_masks_ - num_masks_) * mask_words_), 0);
   return all;
 }
 
