@@ -81,8 +81,8 @@ class Pipeline {
   std::shared_ptr<Communicator> group_;
   int stages_, ranks_, stage_;  // ranks of a stage
   Stage layers_;
-  // Of this stage since it began: what it has computed in steps before this one; how much of all
-  // that the stages behind have been told, and had been told before this step.
+  // Seconds that this stage has computed since it began: in the steps before this one; what it has
+  // told the stages behind; what it had told them before this step.
   double computed_before_ = 0, told_ = 0, told_before_ = 0;
   Clock::time_point step_begun_;
   double waited_ = 0;            // in this step, for other stages

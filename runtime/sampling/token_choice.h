@@ -22,8 +22,8 @@ struct DecoderRow {
   int32_t place = -1;
 };
 
-// Whether a device can choose the next token while it alone knows the one before. chooses_ahead:
-// without beams. searches_ahead: with beams, round after round, where workers are asked to
+// Whether a device can choose the next token while it alone knows the one before: chooses_ahead
+// without beams, searches_ahead with beams. A worker searches ahead where it is asked to
 // (SequenceGroupMetadata::beams_ahead).
 bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary);
 bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary);
