@@ -9,7 +9,8 @@
 namespace tandem {
 
 // expected: the number of the oldest step in flight; 0: there is none. Token ids are in
-// [0, vocab_size). stages: of a pipeline; 1 without one. Throws std::runtime_error that names what is wrong.
+// [0, vocab_size). stages: of a pipeline; 1 without one. Throws std::runtime_error that names what
+// is wrong.
 void check_step_output(const proto::StepOutput& output, uint64_t expected, int vocab_size,
                        int stages);
 
