@@ -9,7 +9,7 @@
 #include "models/family.h"
 #include "text/grammar/gbnf_parser.h"
 #include "text/grammar/grammar_error.h"
-#include "text/grammar/json_schema.h"
+#include "text/grammar/json/json_schema.h"
 #include "text/grammar/regex_parser.h"
 
 namespace tandem {

@@ -12,7 +12,7 @@
 #include "tests/text/fake_tokenizer.h"
 #include "text/grammar/gbnf_parser.h"
 #include "text/grammar/grammar_error.h"
-#include "text/grammar/json_schema.h"
+#include "text/grammar/json/json_schema.h"
 #include "text/grammar/regex_parser.h"
 #include "text/grammar/token_constraint.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tests/text/grammar/grammar_fixture.h"
-#include "text/grammar/json_schema.h"
+#include "text/grammar/json/json_schema.h"
 #include "text/grammar/regex_parser.h"
 
 namespace tandem::grammar_test {

@@ -1,4 +1,4 @@
-#include "text/grammar/number_ranges.h"
+#include "text/grammar/json/number_ranges.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "text/grammar/schema_parts.h"
+#include "text/grammar/json/schema_parts.h"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
-#include "text/grammar/json_schema.h"
+#include "text/grammar/json/json_schema.h"
 
 #include <cstdio>
 #include <random>
 
 #include "tests/text/grammar/grammar_fixture.h"
-#include "text/grammar/number_ranges.h"
+#include "text/grammar/json/number_ranges.h"
 
 namespace tandem::grammar_test {
 namespace {

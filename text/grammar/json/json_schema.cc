@@ -1,4 +1,4 @@
-#include "text/grammar/json_schema.h"
+#include "text/grammar/json/json_schema.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,13 +11,13 @@
 
 #include "base/strings/printable.h"
 #include "text/grammar/grammar_error.h"
-#include "text/grammar/json_formats.h"
-#include "text/grammar/json_texts.h"
-#include "text/grammar/number_ranges.h"
-#include "text/grammar/one_of.h"
+#include "text/grammar/json/json_formats.h"
+#include "text/grammar/json/json_texts.h"
+#include "text/grammar/json/number_ranges.h"
+#include "text/grammar/json/one_of.h"
+#include "text/grammar/json/schema_parts.h"
+#include "text/grammar/json/schema_values.h"
 #include "text/grammar/regex_parser.h"
-#include "text/grammar/schema_parts.h"
-#include "text/grammar/schema_values.h"
 
 namespace tandem {
 namespace {

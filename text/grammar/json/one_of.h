@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "text/grammar/schema_parts.h"
+#include "text/grammar/json/schema_parts.h"
 
 namespace tandem {
 

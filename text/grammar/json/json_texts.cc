@@ -1,4 +1,4 @@
-#include "text/grammar/json_texts.h"
+#include "text/grammar/json/json_texts.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/strings/code_points.h"
-#include "text/grammar/number_ranges.h"
+#include "text/grammar/json/number_ranges.h"
 
 namespace tandem {
 namespace {

@@ -1,12 +1,12 @@
-#include "text/grammar/one_of.h"
+#include "text/grammar/json/one_of.h"
 
 #include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "text/grammar/schema_bounds.h"
-#include "text/grammar/schema_values.h"
+#include "text/grammar/json/schema_bounds.h"
+#include "text/grammar/json/schema_values.h"
 
 namespace tandem {
 namespace {

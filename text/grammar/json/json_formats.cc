@@ -1,4 +1,4 @@
-#include "text/grammar/json_formats.h"
+#include "text/grammar/json/json_formats.h"
 
 #include <map>
 

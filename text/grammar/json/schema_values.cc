@@ -1,4 +1,4 @@
-#include "text/grammar/schema_values.h"
+#include "text/grammar/json/schema_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include "base/strings/printable.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/grammar_program.h"
-#include "text/grammar/json_formats.h"
+#include "text/grammar/json/json_formats.h"
+#include "text/grammar/json/schema_bounds.h"
 #include "text/grammar/recogniser.h"
 #include "text/grammar/regex_parser.h"
-#include "text/grammar/schema_bounds.h"
 
 namespace tandem {
 namespace {

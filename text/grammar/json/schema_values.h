@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "text/grammar/schema_parts.h"
+#include "text/grammar/json/schema_parts.h"
 
 namespace tandem {
 
