@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tandem::launcher {
@@ -11,7 +12,8 @@ class ProgressBar {
  public:
   explicit ProgressBar(std::string title);
   ~ProgressBar();  // erases the bar
-  // At most ten redraws a second; total 0 means unknown.
+  // At most ten redraws a second; total 0 means unknown. With a total the line says how long the
+  // rest will take, once that can be told.
   void update(uint64_t done, uint64_t total, const std::string& note = {});
   void erase();
   double seconds() const;
@@ -22,6 +24,12 @@ class ProgressBar {
   bool enabled_;
   bool drawn_ = false;
   Clock::time_point start_ = Clock::now(), last_{};
+  uint64_t first_done_ = 0;  // at first_: a download may go on where another one has ended
+  std::optional<Clock::time_point> first_;
 };
+
+// Of work of which `done` more was done in `seconds`, and `rest` is left: "2:05 left", "1:02:05
+// left"; empty where that says nothing yet.
+std::string time_left(double seconds, double done, double rest);
 
 }  // namespace tandem::launcher

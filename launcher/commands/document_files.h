@@ -51,6 +51,8 @@ class DocumentFiles {
   const std::vector<std::string>& requests() const { return requests_; }
   // The name of the document that a request is of; empty: a text of the command line.
   const std::string& name_of(size_t request) const;
+  // Whether a request of the same document has failed.
+  bool has_failed(size_t request) const { return documents_.at(of_request_.at(request)).failed; }
   // What is for standard output once this answer is there; nothing: a document is not complete, or
   // has been written to its file. Throws InputError: a file cannot be written.
   std::optional<std::string> take(size_t request, const std::string& answer);

@@ -16,8 +16,10 @@
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
 #include "models/config/task_params.h"
+#include "models/family.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "runtime/request/language_rules.h"
 #include "text/language_names.h"
 
 namespace tandem::launcher {
@@ -107,6 +109,9 @@ class DocumentTexts final : public RequestFormat {
   std::optional<std::string> fail(const json& id) const override {
     return run_.files->fail(id.get<size_t>());
   }
+  bool is_told(const json& id) const override {
+    return id.is_number() && run_.files->has_failed(id.get<size_t>());
+  }
   std::string name_of(const json& id) const override {
     return id.is_number() ? run_.files->name_of(id.get<size_t>()) : "";
   }
@@ -125,12 +130,29 @@ Glossary read_glossary(const std::string& file) {
   throw invalid_request("--glossary", "\"" + readable(file) + "\" ends with neither .tsv nor .csv");
 }
 
+// A model of many languages would answer in any of them.
+void check_target(const std::filesystem::path& directory, const ModelConfig& config) {
+  const auto tokenizer = load_tokenizer(directory);
+  const LanguageSet& languages = tokenizer->languages();
+  if (needs_target_language(config, languages))
+    throw invalid_request("--to", "is missing: the model translates into " +
+                                      std::to_string(languages.names().size()) +
+                                      " languages, which tandem inspect lists");
+}
+
 void open_files(const DocumentOptions& options, DocumentRun& run) {
-  // (A server's tasks are not known here: --task names one.)
-  const auto tasks = options.requests.is_remote()
-                         ? std::map<std::string, TaskParams>()
-                         : task_params(ModelConfig::load(options.requests.engine.find_model()));
-  run.params = options.params(tasks);
+  // (A server's tasks and languages are not known here: --task and --to name them.)
+  if (options.requests.is_remote()) {
+    run.params = options.params({});
+  } else {
+    const std::filesystem::path directory = options.requests.engine.find_model();
+    const ModelConfig config = ModelConfig::load(directory);
+    run.params = options.params(task_params(config));
+    bool names_target = options.task == Task::kSummarize;
+    for (const char* name : {"tgt_lang", "task", "forced_bos_token_id", "decoder_prompt"})
+      names_target |= run.params.contains(name);
+    if (!names_target) check_target(directory, config);
+  }
   DocumentFileOptions files;
   if (options.format != "auto") {
     files.format = document_format_named(options.format);

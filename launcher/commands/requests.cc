@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -111,7 +112,7 @@ class Session {
       line = dump_line(error_to_json(e, id));
     else if (keep_places_)
       line = "";
-    if (!jsonl_) report_failure(number + 1, e, format_.name_of(id));
+    if (!jsonl_ && !format_.is_told(id)) report_failure(number + 1, e, format_.name_of(id));
     if (auto text = format_.fail(id)) line = std::move(text);
   }
 
@@ -124,21 +125,22 @@ class Session {
   uint64_t submitted_ = 0, finished_ = 0, written_ = 0, tokens_ = 0, failed_ = 0;
 };
 
-std::string rate(const Session& session, double seconds) {
+// total: of requests; 0: nobody knows.
+std::string rate(const Session& session, uint64_t total, double seconds) {
   char text[96];
   std::snprintf(text, sizeof(text), "%llu/%llu requests, %llu tokens, %.0f tokens/s",
                 static_cast<unsigned long long>(session.finished()),
-                static_cast<unsigned long long>(session.submitted()),
+                static_cast<unsigned long long>(std::max(total, session.submitted())),
                 static_cast<unsigned long long>(session.tokens()),
                 seconds > 0 ? static_cast<double>(session.tokens()) / seconds : 0.0);
   return text;
 }
 
 // Requests are taken from `next` while few are in flight, so that memory stays bounded on endless
-// input.
+// input. total: of requests; 0: the end of the input says.
 template <class Next>
-int run_session(Session& session, const std::string& title, const Next& next,
-                size_t max_in_flight) {
+int run_session(Session& session, const std::string& title, const Next& next, size_t max_in_flight,
+                uint64_t total) {
   ProgressBar bar(title);
   bool more = true;
   while ((more || session.in_flight() > 0) && std::cout) {  // or nobody reads what comes out
@@ -151,12 +153,13 @@ int run_session(Session& session, const std::string& title, const Next& next,
       session.submit(*line);
     }
     if (session.in_flight() > 0) session.step();
-    bar.update(session.finished(), session.submitted(), rate(session, bar.seconds()));
+    if (!more) total = session.submitted();
+    bar.update(session.finished(), total, rate(session, total, bar.seconds()));
     session.flush();
   }
   bar.erase();
   if (isatty(2) == 1 && session.submitted() > 1)
-    std::fprintf(stderr, "%s\n", rate(session, bar.seconds()).c_str());
+    std::fprintf(stderr, "%s\n", rate(session, total, bar.seconds()).c_str());
   return session.failed() > 0 ? 1 : 0;
 }
 
@@ -167,7 +170,7 @@ int run_with(EngineApi& engine, const RequestOptions& options, const RequestForm
       options.ahead * static_cast<size_t>(options.engine.config.scheduling().max_num_seqs());
   return run_session(
       session, options.bar, [&](bool wait, bool& more) { return input.next(wait, more); },
-      max_in_flight);
+      max_in_flight, input.texts.size());
 }
 
 // In a cluster of this command's own; gone with it, however it ends.

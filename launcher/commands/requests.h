@@ -30,6 +30,8 @@ class RequestFormat {
                                            const nlohmann::json& id) const = 0;
   // The input that errors name; empty: its number.
   virtual std::string name_of(const nlohmann::json& id) const { return {}; }
+  // Whether a failure of the same input has been reported: this one is not.
+  virtual bool is_told(const nlohmann::json& id) const { return false; }
   // The request has failed, which has been reported. What is for standard output all the same.
   virtual std::optional<std::string> fail(const nlohmann::json& id) const { return std::nullopt; }
 };

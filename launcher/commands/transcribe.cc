@@ -226,8 +226,8 @@ class Transcriber {
     ProgressBar bar("Transcribing");
     while (open_ > 0) {
       for (const CommandRequests::Finished& finished : requests_.poll()) take(finished);
-      const auto [done, total] = requests_.audio_seconds();
-      bar.update(static_cast<uint64_t>(done * 1000), static_cast<uint64_t>(total * 1000),
+      const auto [done, total, expected] = requests_.audio_seconds();
+      bar.update(static_cast<uint64_t>(done * 1000), static_cast<uint64_t>(expected * 1000),
                  minutes(done) + " of " + minutes(total) + rate_of(done, bar.seconds()) + ", " +
                      std::to_string(options_.files.size() - open_) + " of " +
                      std::to_string(options_.files.size()) + " files");

@@ -39,11 +39,14 @@ struct Judged {
 
 class ZeroShotSession {
  public:
-  ZeroShotSession(EngineApi& engine, const HeadOptions& options, const ZeroShot& asked)
+  // files: may be null.
+  ZeroShotSession(EngineApi& engine, const HeadOptions& options, const ZeroShot& asked,
+                  DocumentFiles* files)
       : requests_(engine, options.requests.lora),
         format_(options, nullptr),
         options_(options),
-        asked_(asked) {}
+        asked_(asked),
+        files_(files) {}
 
   void submit(const Line& line) {
     const uint64_t place = submitted_++;
@@ -83,8 +86,8 @@ class ZeroShotSession {
          it = texts_.erase(it)) {
       if (it->second.error)
         fail(it->first, it->second);
-      else
-        std::cout << result(it->second) << "\n";
+      else if (const auto text = result(it->first, it->second))
+        std::cout << *text << "\n";
     }
     std::cout.flush();
   }
@@ -113,17 +116,16 @@ class ZeroShotSession {
         in_quotes(labels.names(labels.names_size() - 1)));
   }
 
-  std::string result(const Judged& text) {
+  // Nothing: it is in a file.
+  std::optional<std::string> result(uint64_t place, const Judged& text) {
     warn_once(text.labels);
     const auto ranked = rank_labels(asked_, text.labels, text.logits);
     if (!options_.requests.jsonl) {
-      std::string out = readable(text.text);
-      char score[32];
-      for (const RankedLabel& one : ranked) {
-        std::snprintf(score, sizeof(score), "\n%8.4f  ", one.score);
-        out += score + readable(asked_.labels[one.label]);
-      }
-      return out;
+      std::string out;
+      for (const RankedLabel& one : ranked)
+        add_label_line(out, one.score, asked_.labels[one.label]);
+      if (files_ != nullptr) return take_labels(*files_, place, out);
+      return readable(text.text) + "\n" + out;
     }
     json labels = json::array(), scores = json::array();
     for (const RankedLabel& one : ranked) {
@@ -139,13 +141,14 @@ class ZeroShotSession {
     if (options_.requests.jsonl)
       std::cout << dump_line(error_to_json(*text.error, text.id)) << "\n";
     else
-      report_failure(place + 1, *text.error);
+      report_failure(place + 1, *text.error, files_ != nullptr ? files_->name_of(place) : "");
   }
 
   CommandRequests requests_;
   const HeadFormat format_;
   const HeadOptions& options_;
   const ZeroShot& asked_;
+  DocumentFiles* files_;
   std::map<uint64_t, Judged> texts_;                           // by their place in the input
   std::map<uint64_t, std::pair<uint64_t, size_t>> under_way_;  // request → text and label
   uint64_t next_ = 0, submitted_ = 0, failed_ = 0;
@@ -153,12 +156,14 @@ class ZeroShotSession {
 };
 
 int run_with(EngineApi& engine, const HeadOptions& options, const ZeroShot& asked,
-             RequestInput input) {
+             ZeroShotInput texts) {
   const size_t most =
       kAhead * static_cast<size_t>(options.requests.engine.config.scheduling().max_num_seqs());
-  ZeroShotSession session(engine, options, asked);
+  RequestInput& input = texts.texts;
+  ZeroShotSession session(engine, options, asked, texts.files);
   ProgressBar bar(options.requests.bar);
   bool more = true;
+  const uint64_t known = input.texts.size();
   while ((more || session.unwritten() > 0) && std::cout) {
     while (more && session.in_flight() < most && session.unwritten() < kMostUnwrittenTexts) {
       const bool idle = session.in_flight() == 0;
@@ -168,7 +173,7 @@ int run_with(EngineApi& engine, const HeadOptions& options, const ZeroShot& aske
       session.submit(*line);
     }
     if (session.in_flight() > 0) session.step();
-    bar.update(session.submitted() - session.unwritten(), session.submitted());
+    bar.update(session.submitted() - session.unwritten(), more ? known : session.submitted());
     session.flush();
   }
   bar.erase();
@@ -191,10 +196,26 @@ std::vector<std::string> split_labels(const std::string& labels) {
   return out;
 }
 
-int run_zero_shot(HeadOptions& options, const ZeroShot& asked) {
-  RequestInput input;
+void add_label_line(std::string& out, double score, const std::string& label) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%8.4f  ", score);
+  out += (out.empty() ? "" : "\n") + (text + readable(label));
+}
+
+std::optional<std::string> take_labels(DocumentFiles& files, size_t request,
+                                       const std::string& labels) {
+  const std::string& name = files.name_of(request);
+  const std::string heading =
+      readable(name.empty() || name == "-" ? files.requests()[request] : name);
+  const auto text = files.take(request, labels);
+  return text ? std::optional(heading + "\n" + *text) : std::nullopt;
+}
+
+int run_zero_shot(HeadOptions& options, const ZeroShot& asked,
+                  const std::function<ZeroShotInput()>& open) {
+  ZeroShotInput input;
   return run_on_engine(
-      options.requests, [&] { input = options.open(); },
+      options.requests, [&] { input = open(); },
       [&](EngineApi& engine) { return run_with(engine, options, asked, std::move(input)); });
 }
 

@@ -50,7 +50,7 @@ void SoundFiles::count_read(Sound& sound) {
 void SoundFiles::note(uint64_t number, const proto::RequestChunk& chunk) {
   const auto it = sounds_.find(number);
   if (it == sounds_.end() || !chunk.has_progress()) return;
-  it->second.seconds = {chunk.progress().seconds_done(), chunk.progress().seconds()};
+  it->second.seconds = {chunk.progress().seconds_done(), chunk.progress().seconds(), 0};
   count_read(it->second);
 }
 
@@ -59,15 +59,20 @@ double SoundFiles::end(uint64_t number) {
   if (node.empty()) return 0;
   count_read(node.mapped());
   done_ += node.mapped().seconds.total;
+  num_ended_ += node.mapped().seconds.total > 0;
   return node.mapped().seconds.total;
 }
 
 AudioSeconds SoundFiles::seconds() const {
-  AudioSeconds out{done_, done_};
+  AudioSeconds out{done_, done_, 0};
+  size_t read = num_ended_, unread = waiting_.size();
   for (const auto& [number, sound] : sounds_) {
     out.done += sound.seconds.done;
     out.total += sound.seconds.total;
+    (sound.seconds.total > 0 ? read : unread) += 1;
   }
+  out.expected =
+      read > 0 ? out.total * static_cast<double>(read + unread) / static_cast<double>(read) : 0;
   return out;
 }
 

@@ -16,6 +16,7 @@ namespace tandem::launcher {
 
 struct AudioSeconds {
   double done = 0, total = 0;
+  double expected = 0;  // the total, where files that nobody has read are as long as the others
 };
 
 class SoundFiles {
@@ -48,7 +49,8 @@ class SoundFiles {
   std::map<uint64_t, Sound> sounds_;  // under way, by the request's number
   uint64_t bytes_ahead_ = 0;          // of those that have not been read
   size_t files_ahead_ = 0;
-  double done_ = 0;  // seconds of those that have ended
+  double done_ = 0;       // seconds of those that have ended
+  size_t num_ended_ = 0;  // of these, those that had any
 };
 
 }  // namespace tandem::launcher

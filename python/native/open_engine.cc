@@ -26,6 +26,7 @@
 #include "models/config/task_params.h"
 #include "models/task.h"
 #include "runtime/engine/local_engine.h"
+#include "runtime/request/language_rules.h"
 #include "runtime/request/request_error.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/version.h"
@@ -185,6 +186,7 @@ json facts_of(const std::string& model, const EngineStatus& status, const Reques
   const LanguageSet& languages = p.tokenizer().languages();
   if (languages.has_source()) out["source_languages"] = languages.names();
   if (!languages.empty()) out["target_languages"] = languages.names();
+  if (needs_target_language(p.model_config(), languages)) out["needs_target_language"] = true;
   if (!languages.default_source().empty())
     out["default_source_language"] = languages.default_source();
   if (const SpeechSettings* speech = p.speech_settings())

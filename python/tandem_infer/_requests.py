@@ -198,10 +198,18 @@ def summary_params(facts: Mapping[str, Any]) -> Dict[str, Any]:
     return {"split": "auto", "merge": "summary", **task}
 
 
-def translation_params(facts: Mapping[str, Any], tgt_lang: Optional[str], src_lang: Optional[str]) -> Dict[str, Any]:
-    """Languages where the model has some, else the task of these languages (T5's)."""
+# Parameters that name a target language too.
+_TARGETS = {"forced_bos_token_id", "decoder_start_token_id", "generation_config", "decoder_prompt", "task"}
+
+
+def translation_params(facts: Mapping[str, Any], tgt_lang: Optional[str], src_lang: Optional[str],
+                       given: Iterable[str] = ()) -> Dict[str, Any]:
+    """Languages where the model has some, else the task of these languages (T5's). given: the names of other parameters."""
     named_ones = {name: value for name, value in (("src_lang", src_lang), ("tgt_lang", tgt_lang)) if value is not None}
     tasks = facts.get("tasks") or []
+    if tgt_lang is None and facts.get("needs_target_language") and _TARGETS.isdisjoint(given):
+        raise RequestError(f"tgt_lang: is missing: the model translates into {len(facts['target_languages'])} languages, "
+                           "which facts[\"target_languages\"] lists", param="tgt_lang")
     if facts.get("target_languages") or not tasks:
         return named_ones  # also of a model of one pair, which may be named
     named = [t for t in tasks if t.startswith("translation")

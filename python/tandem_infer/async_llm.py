@@ -89,7 +89,7 @@ class AsyncLLM:
         return self._events(requests.generation(prompt, sampling_params, kwargs, stream=True))
 
     async def translate(self, text: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, **kwargs: Any) -> str:
-        languages = requests.translation_params(self._engine.facts, tgt_lang, src_lang)
+        languages = requests.translation_params(self._engine.facts, tgt_lang, src_lang, kwargs)
         return (await self.generate(text, **{"split": "auto", **languages, **kwargs})).text
 
     async def summarize(self, text: str, **kwargs: Any) -> str:

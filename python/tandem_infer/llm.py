@@ -130,7 +130,7 @@ class LLM:
         """The texts in another language: a text for a text, a list for a list. Languages by the model's names ("deu_Latn",
         "de_DE") or any that docs/models.md knows; a model of one pair needs none. A text that is longer than the model reads is
         translated sentence by sentence, its layout kept: split="auto" (docs/documents.md)."""
-        return self._texts(texts, {"split": "auto", **requests.translation_params(self._engine.facts, tgt_lang, src_lang), **kwargs}, use_tqdm)
+        return self._texts(texts, {"split": "auto", **requests.translation_params(self._engine.facts, tgt_lang, src_lang, kwargs), **kwargs}, use_tqdm)
 
     @overload
     def summarize(self, texts: str, *, use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...

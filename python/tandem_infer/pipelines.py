@@ -80,7 +80,7 @@ class Pipeline:
             if not self.llm.facts.get("target_languages"):
                 return {"task": self.task} if self.task in (self.llm.facts.get("tasks") or []) else {}
             src, tgt = parts[1], parts[3]
-        return translation_params(self.llm.facts, tgt, src)
+        return translation_params(self.llm.facts, tgt, src, params)
 
     def _dictionaries(self, output: RequestOutput, tokens: bool = False) -> List[Dict[str, Any]]:
         key = _KEYS["translation" if self.task.startswith("translation") else self.task]

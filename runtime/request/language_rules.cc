@@ -49,6 +49,15 @@ Options OwnLanguages::without(Options options) const {
   return options;
 }
 
+bool needs_target_language(const ModelConfig& config, const LanguageSet& languages) {
+  const Target target = languages.target();
+  if (target == Target::kNone || target == Target::kSourcePrefix || languages.names().size() < 2)
+    return false;
+  const ParamsResolver resolver(config, config.vocab_size);
+  return !languages.is_language(resolver.model_forced_bos({})) &&
+         !languages.is_language(resolver.decoder_start({}));
+}
+
 Options with_target_language(const proto::Prompt& prompt, Options options,
                              const LanguageSet& languages, const ParamsResolver& resolver) {
   if (!options.has_tgt_lang()) return options;

@@ -24,6 +24,10 @@ struct OwnLanguages {
   proto::GenerationOptions without(proto::GenerationOptions options) const;
 };
 
+// Whether a translation says nothing unless its target is named: the model has several, and its
+// settings begin with none of them. (A text may begin with the token of an opus-mt model.)
+bool needs_target_language(const ModelConfig& config, const LanguageSet& languages);
+
 // The options with the id of their tgt_lang where the family's rule wants it: forced_bos_token_id
 // or decoder_start_token_id (a source's prefix is add_source_prefix()'s). A target that is scored
 // brings a first token of its own. Throws InputError: no such language, or another token than the

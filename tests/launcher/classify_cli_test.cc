@@ -83,6 +83,43 @@ TEST(ClassifyCli, ForPeople) {
   EXPECT_NEAR(score, pair["probs"].get<std::vector<double>>()[label == "neutral" ? 1 : 2], 6e-4);
 }
 
+// As for the commands of documents.
+TEST(ClassifyCli, FilesFoldersAndPatterns) {
+  test::TempDir dir;
+  const std::string a = dir.write("a.txt", "The house is small.\n").string();
+  const std::string b = dir.write("b.md", "The *garden* is large.\n").string();
+  dir.write("c.dat", "Not of a folder.");
+  const std::string folder = dir.path().string();
+  const auto below = [](const std::string& heading, const ProcessResult& of_text) {
+    return heading + of_text.out.substr(of_text.out.find('\n'));
+  };
+  for (const Words& flags : {Words{}, Words{"--labels", "house,garden"}}) {
+    const auto with = [&](Words more) {
+      more.insert(more.end(), flags.begin(), flags.end());
+      return run("classify", "bart-labels", more);
+    };
+    const ProcessResult house = with({"The house is small."});
+    const ProcessResult garden = with({"The garden is large."});
+    ASSERT_EQ(house.status, 0) << house.err;
+    const std::string both = below(a, house) + below(b, garden);
+    EXPECT_EQ(with({a, b}).out, both);
+    EXPECT_EQ(with({folder}).out, both);
+    EXPECT_EQ(with({folder + "/*.txt", "The garden is large."}).out, below(a, house) + garden.out);
+
+    const ProcessResult written = with({a, b, "--output-dir", folder + "/out"});
+    EXPECT_EQ(written.status, 0) << written.err;
+    EXPECT_EQ(written.out, "");
+    EXPECT_EQ("\n" + test::read_file(dir.path() / "out/a.labels.txt"), below("", house));
+    EXPECT_EQ("\n" + test::read_file(dir.path() / "out/b.labels.txt"), below("", garden));
+  }
+  // What is piped in is a text.
+  const ProcessResult piped = run("classify", "bart-labels", {}, "The house is small.\n");
+  EXPECT_EQ(piped.out, run("classify", "bart-labels", {"The house is small."}).out);
+  const ProcessResult missing = run("classify", "bart-labels", {"none.txt"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_NE(missing.err.find("none.txt\": there is no such file"), std::string::npos);
+}
+
 // The pipeline's labels, in its order, with its scores.
 TEST(ClassifyCli, ZeroShotIsTransformers) {
   const json golden = load_json(kGoldens / "bart-labels/golden.json").at("zero_shot");
@@ -136,6 +173,8 @@ TEST(ClassifyCli, WrongFlagsAreNamed) {
   const std::pair<Words, const char*> cases[] = {
       {{"--multi-label", "x"}, "--multi-label"},
       {{"--labels", " , ", "x"}, "labels"},
+      {{"--labels", "", "x"}, "labels"},
+      {{"--output-dir", "out", "--lines", "--input", "x"}, "--output-dir"},
       {{"--labels", "a", "--hypothesis-template", "none", "x"}, "hypothesis_template"},
       {{"--labels", "a", "--text-pair", "b", "x"}, "--text-pair"},
       {{"--jsonl", "--text-pair", "b"}, "--text-pair"},

@@ -145,6 +145,8 @@ TEST(CommandRequests, OpensFewFilesAtATime) {
   EXPECT_EQ(engine.submitted.size(), kMost + 1);
   EXPECT_EQ(requests.audio_seconds().done, 1);
   EXPECT_EQ(requests.audio_seconds().total, 4);
+  // The others are taken to be as long.
+  EXPECT_EQ(requests.audio_seconds().expected, 4.0 * (kMost + 2));
   engine.say(0, "said", true);
   const auto finished = requests.poll();
   ASSERT_EQ(finished.size(), 1u);

@@ -166,6 +166,35 @@ TEST(DocumentsCli, FilesThatAreNoTextsAreNamed) {
   }
 }
 
+// Every sentence fails for the same reason, which is said once.
+TEST(DocumentsCli, ADocumentFailsWithOneError) {
+  TempDir dir;
+  dir.write("a.md", "# One\n\nTwo is here. Three is here.\n\n- four\n- five\n");
+  const std::string file = (dir.path() / "a.md").string();
+  const ProcessResult r = run({"translate", kMbart50, file, "--to", "xx"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.out, "");
+  const auto count = [&](const std::string& words) {
+    int found = 0;
+    for (size_t at = 0; (at = r.err.find(words, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("tgt_lang"), 1) << r.err;
+  EXPECT_EQ(count("a.md: is not written, because a part of it has failed"), 1) << r.err;
+}
+
+// A model of many languages would answer in any of them.
+TEST(DocumentsCli, AModelOfManyLanguagesNeedsTheTarget) {
+  const ProcessResult r = run({"translate", kMbart50, "A text."});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.err.find("--to: is missing: the model translates into 52 languages"),
+            std::string::npos)
+      << r.err;
+  const ProcessResult forced = run(
+      {"translate", kMbart50, "A text.", "--forced-bos-token-id", "2", "--max-new-tokens", "3"});
+  EXPECT_EQ(forced.status, 0) << forced.err;
+}
+
 TEST(DocumentsCli, Errors) {
   TempDir dir;
   const std::string empty = dir.path().string();

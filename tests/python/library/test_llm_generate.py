@@ -129,6 +129,10 @@ def test_texts(llm, texts):
             "Hello there.", to[1], max_new_tokens=5)
         with pytest.raises(ValueError, match="tgt_lang"):
             model.translate("Hello there.", tgt_lang="klingon")
+        with pytest.raises(ValueError, match="tgt_lang: is missing: the model translates into 52 languages"):
+            model.translate("Hello there.")
+        forced = model.translate("Hello there.", forced_bos_token_id=2, max_new_tokens=5)
+        assert forced == model.generate("Hello there.", forced_bos_token_id=2, max_new_tokens=5)[0].text
     with pytest.raises(ValueError, match="no languages"):
         llm.translate("Hello there.", tgt_lang="de")
     with LLM(GOLDENS / "marian-tiny", dtype="float32") as model:  # from English

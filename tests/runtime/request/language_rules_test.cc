@@ -72,6 +72,22 @@ TEST(Languages, WithoutANameNothingChanges) {
   EXPECT_EQ(request.inputs.encoder_prompt_token_ids(0), model.id("en_XX"));
 }
 
+TEST(Languages, ATranslationNeedsATargetThatNothingForces) {
+  const auto needs = [](const char* checkpoint, const char* setting = nullptr,
+                        const char* token = nullptr) {
+    const RequestProcessor processor(golden_dir(checkpoint), 1);
+    ModelConfig config = processor.model_config();
+    if (setting != nullptr) config.generation[setting] = *processor.tokenizer().token_to_id(token);
+    return needs_target_language(config, processor.tokenizer().languages());
+  };
+  EXPECT_TRUE(needs("mbart50-tiny"));
+  EXPECT_FALSE(needs("mbart50-tiny", "forced_bos_token_id", "de_DE"));
+  EXPECT_FALSE(needs("mbart50-tiny", "decoder_start_token_id", "de_DE"));
+  EXPECT_TRUE(needs("mbart50-tiny", "forced_bos_token_id", "</s>"));
+  EXPECT_FALSE(needs("marian-tiny"));
+  EXPECT_FALSE(needs("t5-tiny"));
+}
+
 TEST(Languages, BothSpellings) {
   Requests model("mbart50-tiny");
   const Ids french = model.encoder("text", {{"src_lang", "fr_XX"}});
