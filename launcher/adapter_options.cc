@@ -77,7 +77,7 @@ void add_adapter_flags(CLI::App& app, proto::AdapterConfig& adapters) {
            for (const std::string& text : modules) read_module(text, *adapters.add_modules());
          },
          "LoRA adapters as PEFT saves them, and the names by which requests ask for them; also "
-         "{\"name\": NAME, \"path\": DIR}. The flag may be given several times (CPUs only)")
+         "{\"name\": NAME, \"path\": DIR}. The flag may be given several times")
       ->allow_extra_args(false)  // what stands behind it may be a text: repeat_lora_modules()
       ->type_name("NAME=DIR");
   app.add_option_function<int>(

@@ -1,5 +1,6 @@
 #include "parallel/layers/adapters.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,7 +13,12 @@ AdapterRows::AdapterRows(std::vector<uint64_t> of_row) : of_row_(std::move(of_ro
   std::map<uint64_t, std::vector<int32_t>> rows;
   for (size_t i = 0; i < of_row_.size(); ++i)
     if (of_row_[i] != 0) rows[of_row_[i]].push_back(static_cast<int32_t>(i));
-  for (auto& [adapter, list] : rows) groups_.push_back({adapter, std::move(list)});
+  int64_t first = 0;
+  for (auto& [adapter, list] : rows) {
+    const auto count = static_cast<int64_t>(list.size());
+    groups_.push_back({adapter, std::move(list), first});
+    first += count;
+  }
 }
 
 AdapterRows AdapterRows::part(int64_t begin, int64_t end) const {
@@ -26,6 +32,29 @@ AdapterRows AdapterRows::chosen(std::span<const int32_t> rows) const {
   out.reserve(rows.size());
   for (const int32_t row : rows) out.push_back(of_row(row));
   return AdapterRows(std::move(out));
+}
+
+void AdapterRows::send(Context& ctx) const {
+  if (!sent_.empty()) return;
+  std::vector<int32_t> all;
+  size_t most = 0;
+  for (const Group& group : groups_) {
+    all.insert(all.end(), group.rows.begin(), group.rows.end());
+    most = std::max(most, group.rows.size());
+  }
+  all.resize(all.size() + most, 0);
+  sent_ = ctx.make({static_cast<int64_t>(all.size())}, DType::kI32);
+  ctx.backend().copy_in(Tensor::borrow(all), sent_);
+}
+
+Tensor AdapterRows::indices(Context& ctx, const Group& group) const {
+  send(ctx);
+  return sent_.rows(group.first, group.first + static_cast<int64_t>(group.rows.size()));
+}
+
+Tensor AdapterRows::zeros(Context& ctx, const Group& group) const {
+  send(ctx);
+  return sent_.rows(sent_.dim(0) - static_cast<int64_t>(group.rows.size()), sent_.dim(0));
 }
 
 std::vector<AdaptableModule> AdapterSet::modules() const {
@@ -66,14 +95,31 @@ Tensor matrix_part(const HostTensor& t, Range rows, Range columns) {
 
 Tensor vector_part(const HostTensor& t, Range part) { return to_float(t, part.begin, part.size()); }
 
-Tensor rows_of_group(Context& ctx, const Tensor& x, const AdapterRows::Group& group) {
+Tensor rows_of_group(Context& ctx, const Tensor& x, const AdapterRows& rows,
+                     const AdapterRows::Group& group) {
   const auto count = static_cast<int64_t>(group.rows.size());
   if (group.adjacent()) return x.rows(group.rows.front(), group.rows.front() + count);
-  const Tensor out = ctx.make({count, x.dim(1)}, DType::kF32);
+  const Tensor out = ctx.make({count, x.dim(1)}, x.dtype());
+  if (!ctx.on_cpu()) {
+    ops::gather_rows(ctx, {x, rows.indices(ctx, group), out});
+    return out;
+  }
   for (int64_t i = 0; i < count; ++i)
     std::memcpy(out.row<float>(i), x.row<float>(group.rows[static_cast<size_t>(i)]),
                 static_cast<size_t>(x.dim(1)) * sizeof(float));
   return out;
+}
+
+void write_rows_of_group(Context& ctx, const Tensor& x, const Tensor& y, const AdapterRows& rows,
+                         const AdapterRows::Group& group) {
+  ops::scatter_rows(ctx, {x, rows.indices(ctx, group), y});
+}
+
+void add_to_rows_of_group(Context& ctx, const Tensor& x, const Tensor& y, const AdapterRows& rows,
+                          const AdapterRows::Group& group) {
+  const Tensor theirs = rows_of_group(ctx, y, rows, group);
+  ops::add_rows(ctx, {theirs, x, theirs});
+  if (!group.adjacent()) write_rows_of_group(ctx, theirs, y, rows, group);
 }
 
 }  // namespace tandem

@@ -44,6 +44,7 @@ class AdapterRows {
   struct Group {
     uint64_t adapter;
     std::vector<int32_t> rows;  // ascending
+    int64_t first = 0;          // of its rows in those of all groups, one behind another
     bool adjacent() const {
       return rows.back() - rows.front() + 1 == static_cast<int32_t>(rows.size());
     }
@@ -60,10 +61,17 @@ class AdapterRows {
   bool empty() const { return groups_.empty(); }  // all rows are the base model's
   AdapterRows part(int64_t begin, int64_t end) const;
   AdapterRows chosen(std::span<const int32_t> rows) const;
+  // For the ops of a device: the group's rows, or as many zeros, [rows] i32. Of all groups they are
+  // sent in one copy, when the first layer asks; they lie in the step's memory.
+  Tensor indices(Context& ctx, const Group& group) const;
+  Tensor zeros(Context& ctx, const Group& group) const;
 
  private:
+  void send(Context& ctx) const;
+
   std::vector<uint64_t> of_row_;
   std::vector<Group> groups_;
+  mutable Tensor sent_;  // the rows of all groups, then zeros for the largest
 };
 
 // A module that adapters may change.
@@ -119,10 +127,19 @@ class AdapterSet {
 // type that layers take.
 Tensor matrix_part(const HostTensor& t, Range rows, Range columns);
 Tensor vector_part(const HostTensor& t, Range part);
-// Rows of x [T, n] as a matrix of their own, which shares memory if they are adjacent. Of the CPU.
-Tensor rows_of_group(Context& ctx, const Tensor& x, const AdapterRows::Group& group);
+// Rows of x [T, n] as a matrix of their own, which shares memory if they are adjacent. `group`: of
+// `rows`.
+Tensor rows_of_group(Context& ctx, const Tensor& x, const AdapterRows& rows,
+                     const AdapterRows::Group& group);
 
-// body(i, row) for each row of the group, on the threads of the pool if there are many.
+// Of a device, with `group` and `rows` as above: x [rows of the group, n] becomes these rows of y
+// [T, n], or is added to them (in the type of activations).
+void write_rows_of_group(Context& ctx, const Tensor& x, const Tensor& y, const AdapterRows& rows,
+                         const AdapterRows::Group& group);
+void add_to_rows_of_group(Context& ctx, const Tensor& x, const Tensor& y, const AdapterRows& rows,
+                          const AdapterRows::Group& group);
+
+// Of the CPU: body(i, row) for each row of the group, on the threads of the pool if there are many.
 template <class Body>
 void for_rows_of(Context& ctx, const AdapterRows::Group& group, const Body& body) {
   constexpr int64_t kRowsOfTask = 16;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/sound_ops.h"
+
 namespace tandem {
 namespace {
 
@@ -20,6 +22,7 @@ Range all_of(int64_t n) { return {0, n}; }
 // y = act(y). The product that it belongs to would do the same with each value.
 void activate(Context& ctx, const Tensor& y, Activation activation) {
   if (activation == Activation::kNone) return;
+  if (!ctx.on_cpu()) return ops::apply_activation(ctx, {y, activation});
   const Tensor ones = ctx.make({y.dim(0), y.dim(1)}, DType::kF32);
   std::fill_n(ones.data<float>(), ones.size(), 1.0f);
   ops::gated_activation(ctx, {y, ones, activation, y});

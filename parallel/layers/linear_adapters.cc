@@ -12,11 +12,17 @@ namespace {
 
 constexpr int64_t kColumnsAtOnce = 64;  // of the base's weight, when its rows are measured
 
-PackedWeight packed(Context& ctx, std::span<const Tensor> stacked) {
-  std::vector<MatrixView> parts;
-  for (const Tensor& t : stacked)
-    parts.push_back({t.raw(), DType::kF32, t.dim(0), t.dim(1), t.dim(1)});
-  return PackedWeight(ctx, parts, DType::kF32);
+MatrixView view_of(const Tensor& t) { return {t.raw(), DType::kF32, t.dim(0), t.dim(1), t.dim(1)}; }
+
+// Of a type that biases have.
+Tensor to_floats(const Tensor& t) {
+  if (t.dtype() == DType::kF32) return t;
+  const Tensor out(t.shape(), DType::kF32);
+  const auto* from = static_cast<const uint16_t*>(t.raw());
+  for (int64_t i = 0; i < t.size(); ++i)
+    out.data<float>()[i] =
+        t.dtype() == DType::kF16 ? f16_to_float(from[i]) : bf16_to_float(from[i]);
+  return out;
 }
 
 void scale_all(const Tensor& t, float factor) {
@@ -33,8 +39,16 @@ Tensor identity_rows(int64_t first, int64_t count, int64_t columns) {
 }  // namespace
 
 LinearAdapters::LinearAdapters(const Build& b, std::vector<AdaptedPart> parts, Base base)
-    : build_(b), parts_(std::move(parts)), base_(std::move(base)) {
-  TANDEM_CHECK(b.ctx.on_cpu(), "adapters are for CPUs");
+    : build_(b), parts_(std::move(parts)), base_(std::move(base)) {}
+
+DType LinearAdapters::results() const {
+  return base_.f32_results ? DType::kF32 : build_.ctx.activations();
+}
+
+PackedWeight LinearAdapters::packed(std::span<const Tensor> stacked) const {
+  std::vector<MatrixView> parts;
+  for (const Tensor& t : stacked) parts.push_back(view_of(t));
+  return PackedWeight(build_.ctx, parts, build_.ctx.activations());
 }
 
 std::vector<AdaptableModule> LinearAdapters::modules() const {
@@ -61,7 +75,7 @@ void LinearAdapters::load(uint64_t adapter, AdapterChanges& changes) {
     made.parts.push_back(std::move(delta));
   }
   if (made.parts.empty()) return;
-  if (!downs.empty() && downs[0].dim(1) > 0) made.down = packed(build_.ctx, downs);
+  if (!downs.empty() && downs[0].dim(1) > 0) made.down = packed(downs);
   loaded_[adapter] = std::move(made);
 }
 
@@ -84,8 +98,77 @@ LinearAdapters::Delta LinearAdapters::low_rank(const AdaptedPart& part, int64_t 
     for (int64_t n = 0; n < up.dim(0); ++n)
       for (int64_t j = 0; j < rank; ++j) up.row<float>(n)[j] *= 1.0f + out.gain.data<float>()[n];
   }
+  if (results() != build_.ctx.activations()) return merged(part, first, std::move(out), down, up);
   downs.push_back(down);
-  if (up.dim(0) > 0) out.up = packed(build_.ctx, {&up, 1});
+  if (up.dim(0) == 0) return out;
+  out.up = packed({&up, 1});
+  if (!build_.ctx.on_cpu()) keep_there(first, out);
+  return out;
+}
+
+// What the gain and the bias of a delta become on a device, which multiplies the base's bias too.
+void LinearAdapters::keep_there(int64_t first, Delta& delta) const {
+  Context& ctx = build_.ctx;
+  if (!delta.gain.empty()) {
+    const int64_t rows = delta.gain.dim(0);
+    const Tensor bias = bias_of(first, rows);
+    if (!bias.empty() && delta.up_bias.empty()) delta.up_bias = Tensor::zeros({rows}, DType::kF32);
+    for (int64_t n = 0; !bias.empty() && n < rows; ++n)
+      delta.up_bias.data<float>()[n] -= delta.gain.data<float>()[n] * bias.data<float>()[n];
+    delta.gain = ctx.resident_bias(delta.gain.reshape({1, rows}), ctx.activations());
+  }
+  delta.up_bias = ctx.resident_bias(delta.up_bias, results());
+}
+
+// The whole weight instead of what is added to it: no op of a device adds to results in f32 where
+// activations have 16 bits.
+LinearAdapters::Delta LinearAdapters::merged(const AdaptedPart& part, int64_t first, Delta delta,
+                                             const Tensor& down, const Tensor& up) const {
+  const int64_t rows = part.rows.size(), columns = part.columns.size(), rank = down.dim(0);
+  Delta out;
+  if (rows == 0 || columns == 0) return out;
+  const Tensor weight({rows, columns}, DType::kF32);
+  for (int64_t begin = 0; begin < columns; begin += kColumnsAtOnce) {
+    const int64_t end = std::min(columns, begin + kColumnsAtOnce);
+    const Tensor base = base_columns({begin, end}, columns);
+    for (int64_t k = begin; k < end; ++k)
+      for (int64_t n = 0; n < rows; ++n) {
+        float w = base.row<float>(k - begin)[first + n];
+        if (!delta.gain.empty()) w *= 1.0f + delta.gain.data<float>()[n];
+        for (int64_t j = 0; j < rank; ++j) w += up.row<float>(n)[j] * down.row<float>(j)[k];
+        weight.row<float>(n)[k] = w;
+      }
+  }
+  const MatrixView view = view_of(weight);
+  out.whole =
+      PackedWeight(build_.ctx, {&view, 1}, base_.weight.dtype(), base_.weight.quantization());
+  Tensor bias = bias_of(first, rows);
+  if (bias.empty())
+    bias = delta.up_bias;
+  else
+    for (int64_t n = 0; !delta.up_bias.empty() && n < rows; ++n)
+      bias.data<float>()[n] += delta.up_bias.data<float>()[n];
+  out.whole_bias = build_.ctx.resident_bias(bias, results());
+  return out;
+}
+
+// Columns of the base's weight as it is served, which has `of`: what it makes of unit vectors, on
+// the host. [columns, features of the base]
+Tensor LinearAdapters::base_columns(Range columns, int64_t of) const {
+  Context& ctx = build_.ctx;
+  const Tensor units =
+      ctx.resident_bias(identity_rows(columns.begin, columns.size(), of), ctx.activations());
+  const Tensor out = ctx.make({columns.size(), base_.weight.out_features()}, DType::kF32);
+  ops::linear(ctx, {&base_.weight, units, {}, Activation::kNone, out});
+  return ctx.on_host(out);
+}
+
+// Of the base, on the host and in memory of its own; empty if it has none here.
+Tensor LinearAdapters::bias_of(int64_t first, int64_t rows) const {
+  if (base_.bias.empty()) return {};
+  const Tensor there = build_.ctx.on_host(base_.bias.rows(first, first + rows));
+  const Tensor floats = to_floats(there), out({rows}, DType::kF32);
+  std::memcpy(out.raw(), floats.raw(), out.bytes());
   return out;
 }
 
@@ -93,15 +176,12 @@ LinearAdapters::Delta LinearAdapters::low_rank(const AdaptedPart& part, int64_t 
 // unit vectors. Of W' x = (1 + gain) W1 x that is the gain.
 Tensor LinearAdapters::gains(const AdaptedPart& part, int64_t first, const HostTensor& magnitude,
                              const Tensor& down, const Tensor& up) const {
-  Context& ctx = build_.ctx;
   const int64_t rows = part.rows.size(), columns = part.columns.size(), rank = down.dim(0);
   const Tensor squares = Tensor::zeros({1, rows}, DType::kF32);
   std::vector<double> sums(static_cast<size_t>(rows));
   for (int64_t begin = 0; begin < columns && rows > 0; begin += kColumnsAtOnce) {
     const int64_t count = std::min(kColumnsAtOnce, columns - begin);
-    const Tensor weight({count, base_.weight.out_features()}, DType::kF32);
-    ops::linear(
-        ctx, {&base_.weight, identity_rows(begin, count, columns), {}, Activation::kNone, weight});
+    const Tensor weight = base_columns({begin, begin + count}, columns);
     for (int64_t k = 0; k < count; ++k)
       for (int64_t n = 0; n < rows; ++n) {
         float w = weight.row<float>(k)[first + n];
@@ -125,11 +205,12 @@ LinearAdapters::Delta LinearAdapters::replaced(const AdaptedPart& part, int64_t 
   if (part.rows.size() == 0 || part.columns.size() == 0) return out;
   const Tensor weight = matrix_part(*change.weight, part.rows, part.columns);
   scale_all(weight, base_.scale);
-  const MatrixView view{weight.raw(), DType::kF32, weight.dim(0), weight.dim(1), weight.dim(1)};
-  out.whole = PackedWeight(build_.ctx, {&view, 1}, base_.weight.dtype());
+  const MatrixView view = view_of(weight);
+  out.whole =
+      PackedWeight(build_.ctx, {&view, 1}, base_.weight.dtype(), base_.weight.quantization());
   if (!adds_bias()) return out;
   if (change.bias)
-    out.whole_bias = vector_part(*change.bias, part.rows);
+    out.whole_bias = build_.ctx.resident_bias(vector_part(*change.bias, part.rows), results());
   else if (!base_.bias.empty())
     out.whole_bias = base_.bias.rows(first, first + part.rows.size());
   return out;
@@ -148,10 +229,10 @@ void LinearAdapters::apply(const Tensor& x, const Tensor& y) const {
   for (const AdapterRows::Group& group : rows.groups()) {
     const auto it = loaded_.find(group.adapter);
     if (it == loaded_.end()) continue;
-    const Tensor theirs = rows_of_group(build_.ctx, x, group);
+    const Tensor theirs = rows_of_group(build_.ctx, x, rows, group);
     Tensor hidden;
     if (const PackedWeight& down = it->second.down; down.out_features() > 0) {
-      hidden = build_.ctx.make({theirs.dim(0), down.out_features()}, DType::kF32);
+      hidden = build_.ctx.make({theirs.dim(0), down.out_features()});
       ops::linear(build_.ctx, {&down, theirs, {}, Activation::kNone, hidden});
     }
     for (const Delta& delta : it->second.parts) {
@@ -169,8 +250,9 @@ void LinearAdapters::apply(const Tensor& x, const Tensor& y) const {
 void LinearAdapters::add(const Delta& delta, const Tensor& hidden, const Tensor& y,
                          const AdapterRows::Group& group) const {
   const int64_t columns = y.dim(1);
-  const Tensor sum = build_.ctx.make({hidden.dim(0), columns}, DType::kF32);
+  const Tensor sum = build_.ctx.make({hidden.dim(0), columns});
   ops::linear(build_.ctx, {&delta.up, hidden, delta.up_bias, Activation::kNone, sum});
+  if (!build_.ctx.on_cpu()) return add_there(delta, sum, y, group);
   const float* gain = delta.gain.empty() ? nullptr : delta.gain.data<float>();
   const float* bias = base_.bias.empty() || gain == nullptr
                           ? nullptr
@@ -185,10 +267,26 @@ void LinearAdapters::add(const Delta& delta, const Tensor& hidden, const Tensor&
   });
 }
 
+void LinearAdapters::add_there(const Delta& delta, const Tensor& sum, const Tensor& y,
+                               const AdapterRows::Group& group) const {
+  Context& ctx = build_.ctx;
+  const AdapterRows& rows = build_.adapters->rows();
+  if (!delta.gain.empty()) {
+    const Tensor theirs = rows_of_group(ctx, y, rows, group);
+    const Tensor more = ctx.make({sum.dim(0), sum.dim(1)});
+    ops::gather_rows(ctx, {delta.gain, rows.zeros(ctx, group), more});
+    ops::gated_activation(ctx, {more, theirs, Activation::kNone, more});
+    ops::add_rows(ctx, {sum, more, sum});
+  }
+  add_to_rows_of_group(ctx, sum, y, rows, group);
+}
+
 void LinearAdapters::replace(const Delta& delta, const Tensor& x, const Tensor& y,
                              const AdapterRows::Group& group) const {
-  const Tensor made = build_.ctx.make({x.dim(0), y.dim(1)}, DType::kF32);
+  const Tensor made = build_.ctx.make({x.dim(0), y.dim(1)}, y.dtype());
   ops::linear(build_.ctx, {&delta.whole, x, delta.whole_bias, Activation::kNone, made});
+  if (!build_.ctx.on_cpu())
+    return write_rows_of_group(build_.ctx, made, y, build_.adapters->rows(), group);
   for_rows_of(build_.ctx, group, [&](int64_t i, int32_t row) {
     std::memcpy(y.row<float>(row), made.row<float>(i),
                 static_cast<size_t>(y.dim(1)) * sizeof(float));

@@ -1,10 +1,11 @@
 // What adapters change in one product of a layer: y += scaling * B (A x) for the rows of each.
-// Used from the worker's thread; on the CPU.
+// Used from the worker's thread.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct AdaptedPart {
   Range rows, columns;      // of its weight, on this rank
 };
 
-// All sums are f32 in a fixed order, whatever type the base computes in. A row's result depends on
-// its own values alone: each of the products below is one of ops::linear.
+// On the CPU all sums are f32 in a fixed order, whatever type the base computes in. A row's result
+// depends on its own values alone: each of the products below is one of ops::linear. On a device
+// matrices and sums have the type of its activations.
 class LinearAdapters final : public AdapterSite {
  public:
   // `weight`, `bias`: the base's, of all parts; the bias may be empty. scale: the weight holds the
@@ -32,6 +34,7 @@ class LinearAdapters final : public AdapterSite {
     Tensor bias;
     float scale = 1.0f;
     bool sums_over_ranks = false;
+    bool f32_results = false;  // whatever type activations have
   };
   LinearAdapters(const Build& b, std::vector<AdaptedPart> parts, Base base);
 
@@ -52,8 +55,10 @@ class LinearAdapters final : public AdapterSite {
     int64_t hidden = 0, rank = 0;  // its columns of A x
     PackedWeight up;               // scaling * B
     Tensor up_bias;                // [rows], or empty
-    Tensor gain;                   // [rows], or empty: y is multiplied by 1 + gain, the bias apart
-    PackedWeight whole;            // instead
+    // [rows], or empty: y is multiplied by 1 + gain, the bias apart. On a device [1, rows], the
+    // bias included: up_bias makes up for it.
+    Tensor gain;
+    PackedWeight whole;  // instead
     Tensor whole_bias;
   };
   struct Loaded {
@@ -66,10 +71,19 @@ class LinearAdapters final : public AdapterSite {
   Delta low_rank(const AdaptedPart& part, int64_t first, const ModuleChange& change,
                  std::vector<Tensor>& downs) const;
   Delta replaced(const AdaptedPart& part, int64_t first, const ModuleChange& change) const;
+  Delta merged(const AdaptedPart& part, int64_t first, Delta delta, const Tensor& down,
+               const Tensor& up) const;
+  void keep_there(int64_t first, Delta& delta) const;
+  Tensor base_columns(Range columns, int64_t of) const;
+  Tensor bias_of(int64_t first, int64_t rows) const;
+  DType results() const;
+  PackedWeight packed(std::span<const Tensor> stacked) const;
   Tensor gains(const AdaptedPart& part, int64_t first, const HostTensor& magnitude,
                const Tensor& down, const Tensor& up) const;
   void add(const Delta& delta, const Tensor& hidden, const Tensor& y,
            const AdapterRows::Group& group) const;
+  void add_there(const Delta& delta, const Tensor& sum, const Tensor& y,
+                 const AdapterRows::Group& group) const;
   void replace(const Delta& delta, const Tensor& x, const Tensor& y,
                const AdapterRows::Group& group) const;
 

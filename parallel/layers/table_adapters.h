@@ -1,5 +1,5 @@
 // What adapters change in a table of embeddings: row t gains scaling * B A[:, t], or the table is
-// another one. Used from the worker's thread; on the CPU.
+// another one. Used from the worker's thread.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,17 @@ class TableAdapters final : public AdapterSite {
  private:
   struct Loaded {
     bool replaces = false;
-    Tensor down;   // [count, r]
-    Tensor up;     // [r, width], with the scales
-    Tensor whole;  // instead: [count, width]
+    Tensor down;              // [count, r]
+    Tensor up;                // [r, width], with the scales
+    PackedWeight product_up;  // the same on a device, for a product
+    Tensor whole;             // instead: [count, width]
   };
   void add(const Loaded& loaded, int32_t id, float* out) const;
   void replace(const Loaded& loaded, const ops::EmbeddingArgs& args, int32_t row, float* out) const;
+  void keep_there(Loaded& loaded) const;
+  Tensor listed(const Tensor& indices, const AdapterRows::Group& group) const;
+  void apply_there(const Loaded& loaded, const ops::EmbeddingArgs& args,
+                   const AdapterRows::Group& group) const;
 
   Build build_;
   std::string module_;

@@ -79,8 +79,9 @@ ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, con
 void ParallelLMHead::adapt(const std::string& module) {
   const int64_t features = weight_.in_features();
   const Range rows = shard_range(vocabulary_, build_.comm.rank(), build_.comm.size());
-  adapters_ = adapt_linear(build_, {{module, vocabulary_, features, rows, {0, features}}},
-                           {weight_, bias_, scale_});
+  adapters_ =
+      adapt_linear(build_, {{module, vocabulary_, features, rows, {0, features}}},
+                   {weight_, bias_, scale_, /*sums_over_ranks=*/false, /*f32_results=*/true});
 }
 
 Tensor ParallelLMHead::forward_shard(const Tensor& x) const {

@@ -212,10 +212,6 @@ class ModelWorker final : public Worker {
   void make_adapters(const ModelConfig& model, Build& build) {
     const proto::AdapterConfig& adapters = config_.adapters();
     if (adapters.modules().empty() && !adapters.allow_runtime_lora_updating()) return;
-    if (!ctx_->on_cpu())
-      throw not_supported("--lora-modules",
-                          "adapters are computed on CPUs only; serve with --device cpu, or merge "
-                          "the adapter into the model");
     adapters_ = std::make_shared<AdapterStore>(
         find_family(model).base,
         AdapterStore::Limits{adapters.max_loras(), adapters.max_lora_rank()});
@@ -225,6 +221,7 @@ class ModelWorker final : public Worker {
     uint64_t id = 0;
     for (const proto::AdapterModule& module : config_.adapters().modules())
       adapters_->load({++id, module.name(), module.path()}, /*stays=*/true);
+    ctx_->end_loading();
   }
   void tell_modules(proto::WorkerLoaded& out) const {
     for (const AdaptableModule& module : adapters_->set().modules()) {

@@ -53,6 +53,8 @@ class TokenChoice {
   bool is_plain() const { return is_plain_; }
   // Of the rows of the constructor: which one the device's or, behind those, the host's i-th is.
   size_t row(int32_t i) const { return order_[static_cast<size_t>(i)]; }
+  // The step's rows of all of them, in that order: before it is filled up, that of `tokens`.
+  const std::vector<int32_t>& step_rows() const { return step_rows_; }
   // The inverse of row().
   int32_t index_of(size_t row) const { return index_[row]; }
 

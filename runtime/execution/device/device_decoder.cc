@@ -30,10 +30,11 @@ struct DeviceDecoder::Recording {
 };
 
 DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool record,
-                             int max_sequences)
+                             int max_sequences, AdapterSet* adapters)
     : ctx_(ctx),
       model_(model),
       record_(record),
+      adapters_(adapters),
       padding_(model.limits().position_padding.decoder),
       room_{block_size, model.limits().decoder_positions.value_or(0),
             model.limits().encoder_positions.value_or(0)},
@@ -81,6 +82,8 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
   const Tensor states = model_.decode(step, work.cache);
   if (hidden != nullptr) *hidden = states;
   const int64_t padded = choice.padded(), rows = padded + choice.num_host();
+  AdapterRows adapted;
+  if (has_adapted_rows()) adapted = adapters_->rows().chosen(choice.step_rows());
   if (rows == 0) return out;
   if (work.takes_best) {
     out.answer = ctx_.make({choice.answer_size()}, DType::kI32);
@@ -89,6 +92,7 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
   }
   const Tensor chosen = ctx_.make({rows, states.dim(1)});
   ops::gather_rows(ctx_, {states, choice.tokens, chosen});
+  const AdapterSet::Scope scope(adapters_, std::move(adapted));
   const Tensor logits = model_.compute_logits(chosen);
   out.logits = logits.rows(padded, rows);
   if (padded == 0) return out;
@@ -149,8 +153,8 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   }
   StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
   std::optional<StepShape> shape;
-  if (record_ && hidden == nullptr && choice.num_host() == 0 && choice.num_device() > 0 &&
-      plan.can_pad() && model_.may_record(in.attention))
+  if (record_ && hidden == nullptr && !has_adapted_rows() && choice.num_host() == 0 &&
+      choice.num_device() > 0 && plan.can_pad() && model_.may_record(in.attention))
     shape = plan.shape(room_);
   TANDEM_CHECK(hidden != nullptr || weights == nullptr || weights->wanted.empty());
   flight->logits_ = run(plan, shape, *flight, cache, {hidden, weights}).logits;

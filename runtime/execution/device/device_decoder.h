@@ -13,6 +13,7 @@
 
 #include "models/model.h"
 #include "models/step/step_tensors.h"
+#include "parallel/layers/adapters.h"
 #include "runtime/execution/device/beam_rounds.h"
 #include "runtime/execution/device/device_sequences.h"
 #include "runtime/execution/step_runner.h"
@@ -24,8 +25,10 @@ namespace tandem {
 class DeviceDecoder {
  public:
   // `record`: whether steps are recorded and replayed. max_sequences: there is room for so many at
-  // once from the beginning, and recordings stay; more of them are possible.
-  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record, int max_sequences);
+  // once from the beginning, and recordings stay; more of them are possible. adapters: null, or
+  // what the model was built with.
+  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record, int max_sequences,
+                AdapterSet* adapters = nullptr);
   ~DeviceDecoder();
 
   // A step under way.
@@ -65,7 +68,9 @@ class DeviceDecoder {
   };
   // `hidden`: the last hidden states, if they are wanted. With them nothing is recorded. Sequences
   // with places have begun (sequences()), and there is room for their next token. `weights`: asked
-  // for only with `hidden`; null: none are.
+  // for only with `hidden`; null: none are. A step in which the set of adapters says of any row
+  // that it is an adapter's (AdapterSet::Scope) is not recorded: its products depend on whose rows
+  // are where.
   std::unique_ptr<Flight> launch(const ModelInput& in, KvCache& cache,
                                  std::span<const DecoderRow> rows, std::span<const Round> rounds,
                                  Tensor* hidden, const CrossWeights* weights = nullptr);
@@ -114,6 +119,7 @@ class DeviceDecoder {
   void reserve_tokens(int32_t rows);
   void reserve_landings(int32_t rows);
   Result compute(const StepTensors& step, const Work& work, Tensor* hidden);
+  bool has_adapted_rows() const { return adapters_ != nullptr && !adapters_->rows().empty(); }
   Result compute_answer(const StepTensors& step, const Work& work, Tensor* hidden);
   Result compute_recorded(const StepTensors& step, const Work& work,
                           const std::vector<int32_t>& shape);
@@ -124,6 +130,7 @@ class DeviceDecoder {
   Context& ctx_;
   Model& model_;
   bool record_;
+  AdapterSet* const adapters_;
   const std::optional<int32_t> padding_;  // ModelLimits::position_padding
   StepRoom room_;
   DeviceSequences sequences_;

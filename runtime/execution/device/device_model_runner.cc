@@ -74,7 +74,7 @@ class DeviceModelRunner final : public ModelRunner {
 DeviceModelRunner::DeviceModelRunner(RankModel rank, const RunnerConfig& config)
     : stages_(std::move(rank), config),
       decoder_(stages_.ctx(), stages_.model(), config.block_size, config.record_steps,
-               config.max_sequences) {
+               config.max_sequences, stages_.adapters()) {
   TANDEM_CHECK_EQ(config.max_drafts, 0);
 }
 
@@ -139,8 +139,11 @@ DeviceRows DeviceModelRunner::decode(ModelStep& step, Flight& flight) {
   });
   const CrossWeights weights = stages_.wanted_weights(step);
   Tensor hidden;
-  flight.decoder = decoder_.launch(step.batch.input, stages_.cache(), rows.rows(), rows.rounds(),
-                                   prompts ? &hidden : nullptr, &weights);
+  {
+    const AdapterSet::Scope adapted(stages_.adapters(), step.batch.decoder_adapters);
+    flight.decoder = decoder_.launch(step.batch.input, stages_.cache(), rows.rows(), rows.rounds(),
+                                     prompts ? &hidden : nullptr, &weights);
+  }
   if (flight.decoder->needs_host()) flight.host_rows = std::move(sampled);
   if (prompts) {
     stages_.add_weights(weights, step);

@@ -3,103 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/json.h"
-#include "runtime/engine/llm_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/adapter_names.h"
-#include "tests/support/goldens/golden_config.h"
+#include "tests/support/goldens/lora_goldens.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 
-std::filesystem::path lora_dir(const std::string& base) {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests" / "data" / "lora" / base;
-}
-
-EngineConfig lora_config(const std::string& base) {
-  EngineConfig config = testing::golden_config(base);
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(lora_dir(base)))
-    if (entry.is_directory()) names.insert(entry.path().filename().string());
-  for (const std::string& name : names) {
-    proto::AdapterModule& module = *config.mutable_adapters()->add_modules();
-    module.set_name(name);
-    module.set_path((lora_dir(base) / name).string());
-  }
-  return config;
-}
-
-struct LoraResult {
-  std::vector<std::vector<int>> ids;
-  std::vector<double> logprobs;
-  bool operator==(const LoraResult&) const = default;
-};
+using testing::finish_lora_cases;
+using testing::lora_config;
+using testing::lora_dir;
+using testing::LoraResult;
 
 class Lora : public ::testing::TestWithParam<const char*> {
  protected:
-  void add(LLMEngine& engine, const json& one, const std::string& id) {
-    proto::GenerationOptions options = read_options(one["generation"]);
-    if (one["adapter"].is_string()) options.set_lora(one["adapter"].get<std::string>());
-    engine.add_request(
-        id,
-        read_prompt({{"encoder_prompt", {{"prompt_token_ids", one["encoder_ids"]}}},
-                     {"decoder_prompt", {{"prompt_token_ids", one["decoder_prompt_ids"]}}}}),
-        options);
-  }
-  std::map<std::string, LoraResult> finish(LLMEngine& engine) {
-    std::map<std::string, LoraResult> out;
-    for (int i = 0; i < 20000 && engine.has_unfinished_requests(); ++i) {
-      for (const auto& answer : engine.step())
-        for (const auto& output : answer.outputs()) {
-          std::vector<int> ids(answer.inputs().prompt_token_ids().begin(),
-                               answer.inputs().prompt_token_ids().end());
-          ids.insert(ids.end(), output.token_ids().begin(), output.token_ids().end());
-          out[answer.request_id()].ids.push_back(std::move(ids));
-          out[answer.request_id()].logprobs.push_back(output.cumulative_logprob());
-        }
-      engine.check_integrity();
-    }
-    EXPECT_FALSE(engine.has_unfinished_requests());
-    return out;
-  }
-
-  const json golden_ = load_json(lora_dir(GetParam()) / "golden.json");
+  const json cases_ = testing::lora_cases(GetParam());
 };
-
-// What HuggingFace fills rows up with, and an end token twice, do not count.
-std::vector<int> without_fill(std::vector<int> ids) {
-  const auto fill = [](int id) { return id >= 0 && id <= 2; };
-  while (ids.size() > 1 && fill(ids.back()) && fill(ids[ids.size() - 2])) ids.pop_back();
-  return ids;
-}
 
 TEST_P(Lora, HuggingFacesTokensInOneBatch) {
   for (const int block_size : {1, 16}) {
     EngineConfig config = lora_config(GetParam());
     config.mutable_cache()->set_block_size(block_size);
-    LLMEngine engine(config);
-    for (const json& one : golden_["cases"]) add(engine, one, one["name"]);
-    const auto results = finish(engine);
-    for (const json& one : golden_["cases"]) {
-      const std::string name = one["name"];
-      json sequences = one.value("sequences", json::array());
-      if (sequences.empty()) sequences.push_back(one["output_ids"]);
-      ASSERT_LE(sequences.size(), results.at(name).ids.size()) << name;
-      for (size_t i = 0; i < sequences.size(); ++i)
-        EXPECT_EQ(without_fill(results.at(name).ids[i]), without_fill(sequences[i]))
-            << name << " " << i;
-    }
+    testing::expect_lora_goldens(config, GetParam());
   }
 }
 
@@ -107,22 +39,22 @@ TEST_P(Lora, HuggingFacesTokensInOneBatch) {
 // bits. The base's results are those of an engine without adapters.
 TEST_P(Lora, NobodyNoticesTheOthers) {
   LLMEngine engine(lora_config(GetParam())), plain(testing::golden_config(GetParam()));
-  for (const json& one : golden_["cases"]) add(engine, one, one["name"]);
-  const auto together = finish(engine);
-  for (const json& one : golden_["cases"]) {
+  for (const json& one : cases_) testing::add_lora_case(engine, one, one["name"]);
+  const auto together = finish_lora_cases(engine);
+  for (const json& one : cases_) {
     const std::string name = one["name"];
-    add(engine, one, name);
-    EXPECT_TRUE(finish(engine).at(name) == together.at(name)) << name;
+    testing::add_lora_case(engine, one, name);
+    EXPECT_TRUE(finish_lora_cases(engine).at(name) == together.at(name)) << name;
     if (!one["adapter"].is_null()) continue;
-    add(plain, one, name);
-    EXPECT_TRUE(finish(plain).at(name) == together.at(name)) << name;
+    testing::add_lora_case(plain, one, name);
+    EXPECT_TRUE(finish_lora_cases(plain).at(name) == together.at(name)) << name;
   }
 }
 
 TEST_P(Lora, ASourceIsNotSharedBetweenAdapters) {
   LLMEngine engine(lora_config(GetParam()));
   std::set<std::vector<int>> different;
-  json one = golden_["cases"][0];
+  json one = cases_[0];
   one["generation"] = {{"num_beams", 1}, {"do_sample", false}, {"max_new_tokens", 24}};
   std::vector<json> adapters{nullptr};
   for (const proto::Adapter& adapter : engine.processor().adapters().list())
@@ -131,8 +63,8 @@ TEST_P(Lora, ASourceIsNotSharedBetweenAdapters) {
   for (const int turn : {0, 1}) {
     for (const json& adapter : adapters) {
       one["adapter"] = adapter;
-      add(engine, one, adapter.dump());
-      const LoraResult result = finish(engine).at(adapter.dump());
+      testing::add_lora_case(engine, one, adapter.dump());
+      const LoraResult result = finish_lora_cases(engine).at(adapter.dump());
       if (turn == 0) first[adapter.dump()] = result;
       EXPECT_TRUE(first.at(adapter.dump()) == result) << adapter;
       different.insert(result.ids.front());
