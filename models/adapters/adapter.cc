@@ -17,6 +17,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kPrefix = "base_model.model.";
+// The base's own weight and bias, which PEFT stores beside changes of embeddings and heads. The
+// bias may have been trained.
+constexpr std::string_view kBaseWeight = ".base_layer.weight", kBaseBias = ".base_layer.bias";
 
 // What a tensor is for its module, by the end of its name.
 struct Ending {
@@ -30,10 +33,9 @@ constexpr Ending kEndings[] = {{".lora_A.weight", &ModuleChange::a},
                                {".lora_B.bias", &ModuleChange::b_bias},
                                {".lora_magnitude_vector.weight", &ModuleChange::magnitude},
                                {".lora_magnitude_vector", &ModuleChange::magnitude},
+                               {kBaseBias, &ModuleChange::bias},
                                {".weight", &ModuleChange::weight},
                                {".bias", &ModuleChange::bias}};
-// The base's own weight, which PEFT stores beside changes of embeddings and heads.
-constexpr std::string_view kOfBase[] = {".base_layer.weight", ".base_layer.bias"};
 
 fs::path find_weights(const fs::path& directory) {
   std::error_code error;
@@ -73,8 +75,8 @@ void Adapter::add(HostTensor tensor) {
   if (!name.starts_with(kPrefix))
     throw invalid_model(file_, "tensor " + printable(tensor.name) + " does not begin with " +
                                    std::string(kPrefix) + ", so it is none of PEFT's");
-  for (const std::string_view of_base : kOfBase)
-    if (name.ends_with(of_base)) return;
+  const bool trained = config_.trained_biases != AdapterConfig::TrainedBiases::kNone;
+  if (name.ends_with(kBaseWeight) || (name.ends_with(kBaseBias) && !trained)) return;
   if (!is_layer_type(tensor)) {
     if (!becomes_float(tensor))
       throw invalid_model(file_, "tensor " + printable(tensor.name) + " has type " +
@@ -92,17 +94,34 @@ void Adapter::add(HostTensor tensor) {
                                  " is of no kind that Tandem knows of LoRA adapters");
 }
 
+// Whether nothing of the module is left to check.
+bool Adapter::checks_bias(const std::string& module, const ModuleChange& change) const {
+  using Biases = AdapterConfig::TrainedBiases;
+  if (!change.bias || change.weight || config_.replaces(module)) return false;
+  const bool alone = !change.a && !change.b && !config_.changes(module);
+  const Biases biases = config_.trained_biases;
+  if (biases == Biases::kNone || (biases == Biases::kOfTargets && alone))
+    throw invalid_model(file_, "module " + printable(module) +
+                                   ": the file has its bias, but the configuration's `bias` does "
+                                   "not say so");
+  return alone;
+}
+
 void Adapter::check(const std::string& module, ModuleChange& change) const {
   const auto fail = [&](const std::string& what) {
     throw invalid_model(file_, "module " + printable(module) + ": " + what);
   };
-  if (change.weight || change.bias) {
+  if (checks_bias(module, change)) return;
+  if (change.weight || (change.bias && config_.replaces(module))) {
     if (!config_.replaces(module))
       fail("the file has its weight, but modules_to_save does not name it");
     if (!change.weight) fail("has a bias, but no weight");
     if (change.a || change.b) fail("has a weight of its own and changes of low rank");
     return;
   }
+  // (PEFT 0.21 saves them, and passes over them when it loads them.)
+  if (config_.ties(module) && !module.ends_with("shared"))
+    fail("changes of low rank of tables and heads are not supported with ensure_weight_tying");
   const std::string whole = std::string(kPrefix) + module;
   if (!change.a) fail("tensor " + whole + ".lora_A.weight is missing");
   if (!change.b) fail("tensor " + whole + ".lora_B.weight is missing");
@@ -145,7 +164,10 @@ void check_shape(const std::optional<HostTensor>& t, const Shape& shape,
 void check_shapes(const ModuleChange& change, const AdaptableModule& base) {
   check_shape(change.weight, {base.rows, base.columns}, base.name);
   check_shape(change.bias, {base.rows}, base.name);
-  if (change.weight) return;
+  if (base.table && change.bias)
+    throw invalid_model(change.bias->file, "tensor " + printable(change.bias->name) +
+                                               ": a table of embeddings has no bias");
+  if (!change.a) return;
   const int64_t rank = change.a->shape[0];
   const int64_t in = base.table ? base.rows : base.columns;
   const int64_t out = base.table ? base.columns : base.rows;
@@ -164,11 +186,22 @@ void check_shapes(const ModuleChange& change, const AdaptableModule& base) {
 
 }  // namespace
 
+namespace {
+
+// "shared" is the table that a checkpoint has for both sides. What PEFT changes there changes no
+// result: the sides look up tokens in encoder.embed_tokens and decoder.embed_tokens.
+bool is_unused_table(const std::string& name, const std::map<std::string, AdaptableModule>& known) {
+  return name == "shared" && !known.contains(name) && known.contains("encoder.embed_tokens");
+}
+
+}  // namespace
+
 void Adapter::check_modules(std::span<const AdaptableModule> modules) const {
   std::map<std::string, AdaptableModule> known;
   for (const AdaptableModule& module : modules) known[plain(module.name)] = module;
   for (const auto& [name, module] : by_plain_name_) {
     const auto it = known.find(name);
+    if (is_unused_table(name, known)) continue;
     if (it == known.end())
       throw invalid_model(
           file_, "changes module " + printable(module) +

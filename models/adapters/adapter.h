@@ -40,6 +40,7 @@ class Adapter final : public AdapterChanges {
  private:
   void add(HostTensor tensor);
   void check(const std::string& module, ModuleChange& change) const;
+  bool checks_bias(const std::string& module, const ModuleChange& change) const;
   void check_targets(const std::map<std::string, AdaptableModule>& known) const;
   std::string plain(const std::string& module) const;  // without the prefix
 

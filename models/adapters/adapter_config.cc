@@ -85,6 +85,14 @@ class Reader {
     }
     return out;
   }
+  AdapterConfig::TrainedBiases trained_biases() const {
+    using Biases = AdapterConfig::TrainedBiases;
+    const json* bias = find("bias");
+    if (bias == nullptr || bias->is_null() || *bias == "none") return Biases::kNone;
+    if (*bias == "lora_only") return Biases::kOfTargets;
+    if (*bias == "all") return Biases::kAll;
+    fail("bias", "must be none, lora_only or all, found " + ConfigReader::show(*bias));
+  }
   ModulePattern pattern(const std::string& expression, const std::string& key) const {
     try {
       return ModulePattern(expression);
@@ -100,9 +108,6 @@ class Reader {
     for (const char* key : kUnsupported)
       if (const json* value = find(key); value != nullptr && !is_off(*value))
         fail(key, "is not supported, found " + ConfigReader::show(*value));
-    if (const json* bias = find("bias"); bias != nullptr && *bias != "none")
-      fail("bias",
-           "trained biases of the base are not supported, found " + ConfigReader::show(*bias));
     const json* begin = find("init_lora_weights");
     if (begin == nullptr || !begin->is_string()) return;
     for (const char* way : kChangesBase)
@@ -157,6 +162,12 @@ std::vector<std::string_view> parts_of_name(std::string_view name) {
     at = dot + 1;
   }
   return out;
+}
+
+// Of the tables and heads that share a weight in models with tied ones.
+bool has_tied_weight(const std::vector<std::string_view>& module) {
+  constexpr std::string_view kTied[] = {"embed_tokens", "lm_head", "proj_out", "shared"};
+  return std::ranges::find(kTied, module.back()) != std::end(kTied);
 }
 
 // The number of a module's layer: the first one behind a name; behind one of `lists`, if there are
@@ -230,6 +241,8 @@ AdapterConfig AdapterConfig::load(const std::filesystem::path& directory, int ma
   out.rank_stabilized = in.flag("use_rslora");
   out.weight_decomposed = in.flag("use_dora");
   out.has_bias = in.flag("lora_bias");
+  out.trained_biases = in.trained_biases();
+  out.ties_weights = in.flag("ensure_weight_tying");
   out.layers = in.numbers("layers_to_transform");
   out.layer_lists = in.names("layers_pattern");
   out.modules_to_save = in.names("modules_to_save");
@@ -255,8 +268,13 @@ AdapterConfig AdapterConfig::load(const std::filesystem::path& directory, int ma
   return out;
 }
 
+bool AdapterConfig::ties(const std::string& module) const {
+  return ties_weights && has_tied_weight(parts_of_name(module));
+}
+
 bool AdapterConfig::replaces(const std::string& module) const {
   const std::vector<std::string_view> parts = parts_of_name(module);
+  if (ties(module) && !modules_to_save.empty()) return true;
   // A name may be of several parts, and stand for all modules within.
   return std::ranges::any_of(modules_to_save, [&](const std::string& saved) {
     const std::vector<std::string_view> wanted = parts_of_name(saved);

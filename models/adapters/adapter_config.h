@@ -37,6 +37,9 @@ struct AdapterConfig {
   bool rank_stabilized = false;    // scaling = alpha / sqrt(rank)
   bool weight_decomposed = false;  // DoRA
   bool has_bias = false;           // of B
+  // Which of the base's biases were trained too, and stand in the file (PEFT's `bias`).
+  enum class TrainedBiases : uint8_t { kNone, kOfTargets, kAll };
+  TrainedBiases trained_biases = TrainedBiases::kNone;
   // Modules by the ends of their names; or by a pattern for the whole; neither: whatever the file
   // has.
   std::vector<std::string> targets, excluded;
@@ -44,6 +47,9 @@ struct AdapterConfig {
   std::vector<int> layers;               // of `targets`, by number; none: all
   std::vector<std::string> layer_lists;  // the scopes of such numbers; none: any
   std::vector<std::string> modules_to_save;
+  // Modules with the weight of one that modules_to_save names are in the file too
+  // (ensure_weight_tying).
+  bool ties_weights = false;
   // The first that matches the end of a name counts.
   std::vector<std::pair<ModulePattern, int>> rank_pattern;
   std::vector<std::pair<ModulePattern, double>> alpha_pattern;
@@ -55,6 +61,8 @@ struct AdapterConfig {
   // Names as PEFT has them, without its prefix.
   bool changes(const std::string& module) const;
   bool replaces(const std::string& module) const;  // modules_to_save
+  // Whether it is of the tables and heads that share a weight, and stay so (ties_weights).
+  bool ties(const std::string& module) const;
   int rank_of(const std::string& module) const;
   double scaling_of(const std::string& module) const;
 };

@@ -29,6 +29,33 @@ void scale_all(const Tensor& t, float factor) {
   for (int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] *= factor;
 }
 
+// What is added besides the product: B's bias, and a trained bias less the base's. Empty: nothing.
+// scale: of the base's weight. old: the base's bias, or empty.
+Tensor more_bias(const ModuleChange& change, Range rows, float scale, const Tensor& old) {
+  Tensor out;
+  if (change.b_bias) {
+    out = vector_part(*change.b_bias, rows);
+    scale_all(out, change.scaling * scale);
+  }
+  if (!change.bias) return out;
+  const Tensor trained = vector_part(*change.bias, rows);
+  for (int64_t n = 0; n < trained.size(); ++n) {
+    if (!old.empty()) trained.data<float>()[n] -= old.data<float>()[n];
+    if (!out.empty()) trained.data<float>()[n] += out.data<float>()[n];
+  }
+  return trained;
+}
+
+// Each row of `out`, which are the group's, becomes `row`.
+void repeat(Context& ctx, const Tensor& row, const Tensor& out, const AdapterRows& rows,
+            const AdapterRows::Group& group) {
+  if (ctx.on_cpu()) {
+    for (int64_t i = 0; i < out.dim(0); ++i) std::memcpy(out.row<float>(i), row.raw(), row.bytes());
+    return;
+  }
+  ops::gather_rows(ctx, {row.reshape({1, row.size()}), rows.zeros(ctx, group), out});
+}
+
 // Row i of the matrix that is ones on the diagonal, from row `first` on.
 Tensor identity_rows(int64_t first, int64_t count, int64_t columns) {
   Tensor out = Tensor::zeros({count, columns}, DType::kF32);
@@ -82,26 +109,26 @@ void LinearAdapters::load(uint64_t adapter, AdapterChanges& changes) {
 LinearAdapters::Delta LinearAdapters::low_rank(const AdaptedPart& part, int64_t first,
                                                const ModuleChange& change,
                                                std::vector<Tensor>& downs) const {
-  const int64_t rank = change.a->shape[0];
+  const int64_t rank = change.a ? change.a->shape[0] : 0;
   Delta out;
   out.rank = rank;
   for (const Tensor& before : downs) out.hidden += before.dim(0);
-  const Tensor down = matrix_part(*change.a, {0, rank}, part.columns);
-  const Tensor up = matrix_part(*change.b, part.rows, {0, rank});
+  const Tensor down = rank > 0 ? matrix_part(*change.a, {0, rank}, part.columns)
+                               : Tensor({0, part.columns.size()}, DType::kF32);
+  const Tensor up = rank > 0 ? matrix_part(*change.b, part.rows, {0, rank})
+                             : Tensor({part.rows.size(), 0}, DType::kF32);
   scale_all(up, change.scaling * base_.scale);
-  if (change.b_bias && adds_bias()) {
-    out.up_bias = vector_part(*change.b_bias, part.rows);
-    scale_all(out.up_bias, change.scaling * base_.scale);
-  }
+  if (adds_bias())
+    out.up_bias = more_bias(change, part.rows, base_.scale, bias_of(first, part.rows.size()));
   if (change.magnitude) {
     out.gain = gains(part, first, *change.magnitude, down, up);
     for (int64_t n = 0; n < up.dim(0); ++n)
       for (int64_t j = 0; j < rank; ++j) up.row<float>(n)[j] *= 1.0f + out.gain.data<float>()[n];
   }
   if (results() != build_.ctx.activations()) return merged(part, first, std::move(out), down, up);
-  downs.push_back(down);
+  if (rank > 0) downs.push_back(down);
   if (up.dim(0) == 0) return out;
-  out.up = packed({&up, 1});
+  if (rank > 0) out.up = packed({&up, 1});
   if (!build_.ctx.on_cpu()) keep_there(first, out);
   return out;
 }
@@ -242,7 +269,9 @@ void LinearAdapters::apply(const Tensor& x, const Tensor& y) const {
       if (delta.whole.out_features() > 0)
         replace(delta, theirs, out, group);
       else
-        add(delta, hidden.columns(delta.hidden, delta.hidden + delta.rank), out, group);
+        add(delta,
+            delta.rank > 0 ? hidden.columns(delta.hidden, delta.hidden + delta.rank) : Tensor(),
+            out, group);
     }
   }
 }
@@ -250,8 +279,12 @@ void LinearAdapters::apply(const Tensor& x, const Tensor& y) const {
 void LinearAdapters::add(const Delta& delta, const Tensor& hidden, const Tensor& y,
                          const AdapterRows::Group& group) const {
   const int64_t columns = y.dim(1);
-  const Tensor sum = build_.ctx.make({hidden.dim(0), columns});
-  ops::linear(build_.ctx, {&delta.up, hidden, delta.up_bias, Activation::kNone, sum});
+  if (hidden.empty() && delta.up_bias.empty()) return;
+  const Tensor sum = build_.ctx.make({static_cast<int64_t>(group.rows.size()), columns});
+  if (hidden.empty())
+    repeat(build_.ctx, delta.up_bias, sum, build_.adapters->rows(), group);
+  else
+    ops::linear(build_.ctx, {&delta.up, hidden, delta.up_bias, Activation::kNone, sum});
   if (!build_.ctx.on_cpu()) return add_there(delta, sum, y, group);
   const float* gain = delta.gain.empty() ? nullptr : delta.gain.data<float>();
   const float* bias = base_.bias.empty() || gain == nullptr
@@ -274,7 +307,7 @@ void LinearAdapters::add_there(const Delta& delta, const Tensor& sum, const Tens
   if (!delta.gain.empty()) {
     const Tensor theirs = rows_of_group(ctx, y, rows, group);
     const Tensor more = ctx.make({sum.dim(0), sum.dim(1)});
-    ops::gather_rows(ctx, {delta.gain, rows.zeros(ctx, group), more});
+    repeat(ctx, delta.gain, more, rows, group);
     ops::gated_activation(ctx, {more, theirs, Activation::kNone, more});
     ops::add_rows(ctx, {sum, more, sum});
   }

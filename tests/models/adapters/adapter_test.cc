@@ -147,6 +147,61 @@ TEST(Adapter, WholeModulesAndEmbeddings) {
               HasSubstr("modules_to_save does not name it"));
 }
 
+// PEFT's `bias`: of its own layers they lie on the base's.
+TEST(Adapter, TrainedBiases) {
+  const std::string key = "model.encoder.layers.1.self_attn.k_proj";
+  const test::TempDir dir;
+  AdapterWriter writer = good_adapter();
+  writer.config["bias"] = "lora_only";
+  writer.add(std::string(kQuery) + ".base_layer.bias", {6});
+  Adapter adapter = open(writer, dir);
+  ASSERT_TRUE(adapter.find(kQuery)->bias.has_value());
+  EXPECT_FALSE(adapter.find("model.encoder.layers.1.self_attn.q_proj")->bias.has_value());
+  const auto with = [&](const char* biases, const std::string& tensor, int64_t size) {
+    return refusal([&](AdapterWriter& w) {
+      w.config["bias"] = biases;
+      w.add(tensor + ".bias", {size});
+    });
+  };
+  EXPECT_EQ(with("all", "model.encoder.layers.0.self_attn.k_proj", 6), "");
+  EXPECT_THAT(with("lora_only", "model.encoder.layers.0.self_attn.k_proj", 6),
+              HasSubstr("the configuration's `bias` does not say so"));
+  EXPECT_THAT(with("none", kQuery, 6), HasSubstr("does not say so"));
+  EXPECT_THAT(with("all", "model.encoder.layers.0.self_attn.k_proj", 7), HasSubstr("needs [6]"));
+  EXPECT_THAT(with("all", "model.encoder.layer_norm", 8),
+              HasSubstr("which Tandem does not change"));
+  EXPECT_THAT(with("all", "model.encoder.embed_tokens", 8), HasSubstr("has no bias"));
+  EXPECT_THAT(with("most", kQuery, 6), HasSubstr("must be none, lora_only or all"));
+  // Without the base's, which PEFT stores beside changes of heads.
+  EXPECT_EQ(with("none", std::string(kQuery) + ".base_layer", 6), "");
+}
+
+// PEFT adapts, and saves, the table of both sides too, which nothing of the model reads then.
+TEST(Adapter, SharedTablesAndTiedWeights) {
+  EXPECT_EQ(refusal([](AdapterWriter& w) {
+              w.config["target_modules"] = {"q_proj", "shared"};
+              w.add("model.shared.lora_embedding_A", {2, 20});
+              w.add("model.shared.lora_embedding_B", {8, 2});
+            }),
+            "");
+  const auto tied = [](AdapterWriter& w) {
+    w.config["modules_to_save"] = {"model.shared"};
+    for (const char* module : {"model.shared", "model.encoder.embed_tokens", "lm_head"})
+      w.add(module + std::string(".weight"), {20, 8});
+  };
+  EXPECT_THAT(refusal(tied), HasSubstr("modules_to_save does not name it"));
+  EXPECT_EQ(refusal([&](AdapterWriter& w) {
+              tied(w);
+              w.config["ensure_weight_tying"] = true;
+            }),
+            "");
+  EXPECT_THAT(refusal([](AdapterWriter& w) {
+                w.config["ensure_weight_tying"] = true;
+                w.add_linear("lm_head", 8, 20, 2);
+              }),
+              HasSubstr("are not supported with ensure_weight_tying"));
+}
+
 TEST(Adapter, WhatIsWrongIsNamed) {
   const std::string query = std::string("base_model.model.") + kQuery;
   const std::pair<const char*, std::function<void(AdapterWriter&)>> cases[] = {
@@ -167,7 +222,6 @@ TEST(Adapter, WhatIsWrongIsNamed) {
       {"lora_magnitude_vector is missing", [](AdapterWriter& w) { w.config["use_dora"] = true; }},
       {"use_dora is off",
        [](AdapterWriter& w) { w.add(std::string(kQuery) + ".lora_magnitude_vector", {6}); }},
-      {"trained biases", [](AdapterWriter& w) { w.config["bias"] = "all"; }},
       {"changes the base's weights",
        [](AdapterWriter& w) { w.config["init_lora_weights"] = "pissa_niter_4"; }},
       {"alora_invocation_tokens: is not supported",
