@@ -162,8 +162,8 @@ def check(status, answer, args):
     return True
 
 
-def peak(port, requests, args, seconds):
-    """Answers a second of clients that ask without pause."""
+def ask_without_pause(port, requests, args, seconds):
+    """The times of the answers of --concurrency clients, each with a request at a time."""
     load, done, begun, again = Load(port, requests), [], time.monotonic(), collections.deque()
     for _ in range(args.concurrency):
         load.ask()
@@ -178,9 +178,21 @@ def peak(port, requests, args, seconds):
             else:
                 again.append(time.monotonic() + 0.1)
     load.close()
-    # Neither the filling nor the emptying; from an answer to an answer, because they come a batch at a time.
-    first = max([t for t in done if t <= min(2.0, seconds / 4)], default=done[0])
-    return sum(first < t for t in done) / (done[-1] - first)
+    return done
+
+
+def peak(port, requests, args):
+    """Answers a second of clients that ask without pause."""
+    return steady_rate(ask_without_pause(port, requests, args, args.peak_seconds), args.concurrency)
+
+
+def steady_rate(done, clients):
+    """Answers a second of clients that ask without pause, from the times of their answers, in order. Answers come a batch at a
+    time, so a count between two times is off by as much as a batch. From an answer of a client to its next, as many answers
+    come as there are clients: this is the mean over all such times. Neither the filling nor the emptying is in it."""
+    if len(done) < 2 * clients:
+        sys.exit(f"overload: {len(done)} answers are too few to measure the peak of {clients} clients: a longer --peak-seconds?")
+    return (len(done) - clients) * clients / (sum(done[-clients:]) - sum(done[:clients]))
 
 
 def overload(port, requests, args, rate, deadline, patient):
@@ -246,8 +258,8 @@ def main():
         folder, server = pathlib.Path(folder), None
         try:
             server = start(args, folder)
-            peak(server.port, requests, args, 3)  # warms up
-            before = peak(server.port, requests, args, args.peak_seconds)
+            ask_without_pause(server.port, requests, args, 3)  # warms up
+            before = peak(server.port, requests, args)
             for what in args.deadlines.split(","):
                 deadline, _, patient = what.partition("/")
                 deadline, patient = float(deadline), float(patient or 0)
@@ -255,7 +267,7 @@ def main():
                     server.close()
                     server = start(args, folder)
                 r = overload(server.port, requests, args, args.factor * before, deadline, patient)
-                after = peak(server.port, requests, args, args.peak_seconds)
+                after = peak(server.port, requests, args)
                 top = (before + after) / 2
                 goodput, others = (n / (args.seconds - args.skip) for n in (sum(r["in time"]), r["in time"][0]))
                 theirs = f"{100 * others / top / (1 - patient):.0f} %" if deadline and patient < 1 else "–"
