@@ -67,7 +67,7 @@ def run(command):
     begun, used = time.monotonic(), cpu_seconds()
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"documents: {' '.join(map(str, command))}: {done.stderr[-2000:]}")
+        sys.exit(f"documents: {' '.join(map(str, command))}: status {done.returncode}: {done.stderr[-2000:]}")
     return (time.monotonic() - begun, cpu_seconds() - used), done.stdout
 
 

@@ -14,6 +14,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/file_arguments.h"
 #include "launcher/commands/input.h"
+#include "text/language_detector.h"
 
 namespace tandem::launcher {
 namespace {
@@ -62,6 +63,19 @@ void check_text(const std::string& name, const std::string& text) {
   if (const size_t at = find_invalid_utf8(text); at < text.size())
     fail("is not a text in UTF-8: the byte at offset " + std::to_string(at) +
          " belongs to no character");
+}
+
+// The text of a document; of plain text itself.
+std::string text_alone(DocumentFormat format, const std::string& text, const std::string& name) {
+  if (format == DocumentFormat::kText) return text;
+  return TranslatableDocument(format, text, {}, name).plain_text();
+}
+
+std::string detected_language(const std::string& text, const std::string& name) {
+  const std::vector<DetectedLanguage> found = detect_languages(text);
+  if (found.empty())
+    throw invalid_request("--from", name + ": its language is not recognised; name it");
+  return found.front().code;
 }
 
 }  // namespace
@@ -136,11 +150,14 @@ void DocumentFiles::open(DocumentInput input, const DocumentFileOptions& options
       options.format ? *options.format
                      : document_format_of_file(input.name).value_or(DocumentFormat::kText);
   one.first_request = requests_.size();
+  const std::string name = input.name.empty() ? "TEXT" : readable(input.name);
+  DocumentRules rules = options.rules;
+  if (options.detects)
+    rules.language = one.language = detected_language(text_alone(format, text, name), name);
   const bool is_plain =
       format == DocumentFormat::kText && (options.text_alone || options.rules.glossary == nullptr);
   if (!is_plain) {
-    TranslatableDocument document(format, std::move(text), options.rules,
-                                  input.name.empty() ? "TEXT" : readable(input.name));
+    TranslatableDocument document(format, std::move(text), rules, name);
     if (options.text_alone)
       text = document.plain_text();
     else

@@ -38,6 +38,7 @@ struct DocumentFileOptions {
   std::optional<DocumentFormat> format;
   bool text_alone = false;    // the answer is a text: of a document its text is asked for
   DocumentRules rules;        // with a glossary, of plain text too
+  bool detects = false;       // the language of each document, which its rules have then
   std::string output_folder;  // empty: standard output
   OutputFolder::OutputName output_name;
 };
@@ -51,6 +52,10 @@ class DocumentFiles {
   const std::vector<std::string>& requests() const { return requests_; }
   // The name of the document that a request is of; empty: a text of the command line.
   const std::string& name_of(size_t request) const;
+  // The detected language of its document, a code: "de", "zh-Hant".
+  const std::string& language_of(size_t request) const {
+    return documents_.at(of_request_.at(request)).language;
+  }
   // Whether a request of the same document has failed.
   bool has_failed(size_t request) const { return documents_.at(of_request_.at(request)).failed; }
   // What is for standard output once this answer is there; nothing: a document is not complete, or
@@ -66,6 +71,7 @@ class DocumentFiles {
     DocumentInput input;
     std::optional<TranslatableDocument> document;  // nothing: its text is a request as it is
     std::vector<std::string> answers;
+    std::string language;
     size_t first_request = 0, answered = 0;
     bool failed = false;
   };

@@ -29,6 +29,8 @@ using nlohmann::json;
 
 enum class Task { kSummarize, kTranslate };
 
+constexpr const char* kDetected = "auto";  // --from
+
 struct DocumentOptions {
   Task task = Task::kSummarize;
   RequestOptions requests;
@@ -36,8 +38,10 @@ struct DocumentOptions {
   std::vector<std::string> arguments;
   std::string from, to, folder, format = "auto", glossary;
 
-  // As a request's `params`; what is not said is the command's. tasks: the model's.
-  json params(const std::map<std::string, TaskParams>& tasks) const;
+  bool detects() const { return from == kDetected; }
+  // As a request's `params`; what is not said is the command's. tasks: the model's. source: the
+  // language of the text; empty: the model's own.
+  json params(const std::map<std::string, TaskParams>& tasks, const std::string& source) const;
   // Of a file in --output-dir: report.html → report.summary.txt, report.de.html.
   std::string output_name(const std::filesystem::path& file) const {
     const auto known = document_format_of_file(file.filename().string());
@@ -54,7 +58,8 @@ std::string code_of(const std::string& language) {
   return tag ? tag->language : language;
 }
 
-json DocumentOptions::params(const std::map<std::string, TaskParams>& tasks) const {
+json DocumentOptions::params(const std::map<std::string, TaskParams>& tasks,
+                             const std::string& source) const {
   json out = sampling.params();
   if (!out.contains("split")) out["split"] = "auto";
   if (task == Task::kSummarize) {
@@ -64,33 +69,38 @@ json DocumentOptions::params(const std::map<std::string, TaskParams>& tasks) con
   }
   // T5 has no tokens of languages: a pair is a task, with a prefix of its own.
   const std::string pair =
-      "translation_" + (from.empty() ? "en" : code_of(from)) + "_to_" + code_of(to);
+      "translation_" + (source.empty() ? "en" : code_of(source)) + "_to_" + code_of(to);
   if (!out.contains("task") && tasks.contains(pair)) {
     out["task"] = pair;
     return out;
   }
-  if (!from.empty()) out["src_lang"] = from;
+  if (!source.empty()) out["src_lang"] = source;
   if (!to.empty()) out["tgt_lang"] = to;
   return out;
 }
 
 // What is known once the run begins.
 struct DocumentRun {
-  json params;  // of each request
+  std::map<std::string, TaskParams> tasks;
+  std::map<std::string, json> params;  // of requests, by their language
   std::optional<DocumentFiles> files;
 };
 
 // A request for each text of the documents.
 class DocumentTexts final : public RequestFormat {
  public:
-  explicit DocumentTexts(DocumentRun& run) : run_(run) {}
+  DocumentTexts(const DocumentOptions& options, DocumentRun& run) : options_(options), run_(run) {}
 
   // The id is the number of the request.
   JsonRequest read(const std::string& text, json& id) const override {
     id = next_++;
     JsonRequest request;
     request.prompt = text_prompt(text);
-    request.options = read_options(run_.params);
+    const std::string& language =
+        options_.detects() ? run_.files->language_of(id.get<size_t>()) : options_.from;
+    const auto [params, is_new] = run_.params.try_emplace(language);
+    if (is_new) params->second = options_.params(run_.tasks, language);
+    request.options = read_options(params->second);
     return request;
   }
 
@@ -117,6 +127,7 @@ class DocumentTexts final : public RequestFormat {
   }
 
  private:
+  const DocumentOptions& options_;
   DocumentRun& run_;
   mutable size_t next_ = 0;  // texts are read in the order of the inputs
 };
@@ -142,15 +153,14 @@ void check_target(const std::filesystem::path& directory, const ModelConfig& con
 
 void open_files(const DocumentOptions& options, DocumentRun& run) {
   // (A server's tasks and languages are not known here: --task and --to name them.)
-  if (options.requests.is_remote()) {
-    run.params = options.params({});
-  } else {
+  json params = options.params({}, "");
+  if (!options.requests.is_remote()) {
     const std::filesystem::path directory = options.requests.engine.find_model();
     const ModelConfig config = ModelConfig::load(directory);
-    run.params = options.params(task_params(config));
+    run.tasks = task_params(config);
     bool names_target = options.task == Task::kSummarize;
     for (const char* name : {"tgt_lang", "task", "forced_bos_token_id", "decoder_prompt"})
-      names_target |= run.params.contains(name);
+      names_target |= params.contains(name);
     if (!names_target) check_target(directory, config);
   }
   DocumentFileOptions files;
@@ -162,10 +172,10 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
                                 "\" is not one of auto, text, markdown, html, xml, srt, vtt");
   }
   files.text_alone = options.task == Task::kSummarize;
-  files.rules.language = options.from;
-  const std::string split = run.params.value("split", json("auto")).is_string()
-                                ? run.params.value("split", "auto")
-                                : "auto";
+  files.detects = options.detects();
+  if (!files.detects) files.rules.language = options.from;
+  const std::string split =
+      params.value("split", json("auto")).is_string() ? params.value("split", "auto") : "auto";
   files.rules.sentences = split != "none" && split != "paragraphs";
   std::optional<Glossary> glossary;
   if (!options.glossary.empty())
@@ -183,7 +193,7 @@ int run(DocumentOptions& options) {
                                       "behind it come texts, files, folders, or - for standard "
                                       "input");
   DocumentRun state;
-  const DocumentTexts format(state);
+  const DocumentTexts format(options, state);
   return run_requests(options.requests, format, [&] {
     open_files(options, state);
     if (const auto first = state.files->take_first()) std::cout << *first << "\n";
@@ -206,7 +216,9 @@ Run add_command(CLI::App& app, Task task, const char* command, const char* bar) 
   if (task == Task::kTranslate) {
     app.add_option("--to", options->to, "Language of the output: \"de\", \"German\", \"deu_Latn\"")
         ->type_name("LANGUAGE");
-    app.add_option("--from", options->from, "Language of the texts; without it the model's own")
+    app.add_option("--from", options->from,
+                   "Language of the texts; auto finds out that of each document; without it the "
+                   "model's own")
         ->type_name("LANGUAGE");
   }
   app.add_option("--format", options->format,

@@ -21,7 +21,8 @@ constexpr const char* kOthers[] = {
     "TANDEM_BULK_COPIES", "TANDEM_DEPENDENT_LAUNCH", "TANDEM_FUSED_NORMS",
     "TANDEM_BINARY",      "TANDEM_HEAD_BEST_ROWS",   "TANDEM_WORKER_ENDPOINT",
     "TANDEM_DECODER",     "TANDEM_DECODER_SANDBOX",  "TANDEM_MPI_PLUGIN",
-    "TANDEM_PYTHON",      "TANDEM_LIBRARY"};
+    "TANDEM_PYTHON",      "TANDEM_LIBRARY",          "TANDEM_PAGE_DECODER",
+    "TANDEM_DIRECT_ROWS"};
 
 // Kubernetes and Docker make these for a service of the name "tandem", for every container.
 bool is_of_a_service(std::string_view name) {

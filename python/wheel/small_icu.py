@@ -1,7 +1,8 @@
 """Makes a libicudata.so with less in it, for a wheel: small_icu.py LIBRARY OUT
 
 ICU's data are 31 MB, a third of a wheel. Left out is what Tandem asks nothing of: converters between encodings (UTF-8 needs none),
-the order of words, time zones, currencies, units, transliterations, numbers in words. A program that asks for it gets
+the order of words, time zones, currencies, units, transliterations, numbers in words, names of languages and countries in other
+languages than English. A program that asks for it gets
 U_MISSING_RESOURCE_ERROR from ICU, never a wrong answer. Needs a C compiler.
 """
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import tempfile
 from typing import List, Tuple
 
-LEFT_OUT = re.compile(r"^[^/]+/((coll|zone|curr|unit|translit|rbnf)/.*|.*\.cnv)$")
+LEFT_OUT = re.compile(r"^[^/]+/((coll|zone|curr|unit|translit|rbnf)/.*|(lang|region)/(?!(en|root|pool|res_index)\.res$).*|.*\.cnv)$")
 
 
 def items_of(data: bytes, toc: int) -> List[Tuple[str, bytes]]:

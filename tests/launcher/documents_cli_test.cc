@@ -166,6 +166,29 @@ TEST(DocumentsCli, FilesThatAreNoTextsAreNamed) {
   }
 }
 
+TEST(DocumentsCli, TheLanguageOfEachDocumentIsFoundOut) {
+  TempDir dir;
+  const std::string de = "Das Wetter ist heute schön, und wir gehen in den Park.";
+  const std::string fr = "Le marché ouvre à sept heures le samedi matin, et nous y allons.";
+  dir.write("a.txt", de + "\n");
+  dir.write("b.html", "<p>" + fr + "</p>\n");
+  const std::string a = (dir.path() / "a.txt").string(), b = (dir.path() / "b.html").string();
+  const auto translated = [](const std::string& what, const std::string& from) {
+    return run(
+        {"translate", kMbart50, what, "--to", "es", "--from", from, "--max-new-tokens", "8"});
+  };
+  EXPECT_EQ(translated(a, "auto").out, translated(a, "de").out);
+  EXPECT_EQ(translated(b, "auto").out, translated(b, "fr").out);
+  EXPECT_NE(translated(a, "auto").out, translated(a, "fr").out) << "the language counts";
+  const ProcessResult both =
+      run({"translate", kMbart50, a, b, "--to", "es", "--from", "auto", "--max-new-tokens", "8"});
+  EXPECT_EQ(both.out, translated(a, "de").out + translated(b, "fr").out) << both.err;
+  const ProcessResult unknown = translated("12 34 56", "auto");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("--from: TEXT: its language is not recognised"), std::string::npos)
+      << unknown.err;
+}
+
 // Every sentence fails for the same reason, which is said once.
 TEST(DocumentsCli, ADocumentFailsWithOneError) {
   TempDir dir;

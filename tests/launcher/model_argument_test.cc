@@ -197,7 +197,8 @@ TEST(Variables, ThatMeanNothingAreNamed) {
   EXPECT_NE(serve_with("TANDEM_XYZZY=4").err.find("TANDEM_XYZZY"), std::string::npos);
   for (const char* known :
        {"TANDEM_MAX_NUM_SEQS=4", "TANDEM_CPU_ISA=generic", "TANDEM_SERVICE_HOST=10.0.0.1",
-        "TANDEM_PORT_8000_TCP=tcp://10.0.0.1:8000", "TANDEM_PYTHON=/usr/bin/python3"})
+        "TANDEM_PORT_8000_TCP=tcp://10.0.0.1:8000", "TANDEM_PYTHON=/usr/bin/python3",
+        "TANDEM_PAGE_DECODER=/usr/libexec/tandem/tandem-page-decoder", "TANDEM_DIRECT_ROWS=1"})
     EXPECT_EQ(serve_with(known).err.find("means nothing"), std::string::npos) << known;
   // In a pod beside a service "tandem".
   EXPECT_NE(serve_with("TANDEM_PORT=tcp://10.0.0.1:8000").err.find("/no/such/model"),

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import GOLDENS, MODEL, ROOT
 from speech_model import make_whisper, wav
+from tandem_infer import LLM
 
 
 def test_types():
@@ -90,7 +91,7 @@ print(tandem_infer.__file__)
 
 def test_wheel(wheel, tmp_path, llm):
     """In a bare virtual environment: the library, the program, the decoder."""
-    assert wheel.stat().st_size <= 25 << 20 and "-py3-none-manylinux" in wheel.name
+    assert wheel.stat().st_size <= 25_000_000 and "-py3-none-manylinux" in wheel.name
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     installed = subprocess.run([str(venv / "bin" / "pip"), "install", "-q", str(wheel)], capture_output=True, text=True)
@@ -109,8 +110,15 @@ def test_wheel(wheel, tmp_path, llm):
     said = subprocess.run([program, "generate", str(MODEL), "--dtype", "float32", "--max-new-tokens", "12",
                            "A tool to find duplicate files."], env=clean, capture_output=True, text=True)
     assert said.stdout.strip() == text, said.stderr
+    none = subprocess.run([program, "serve", "/no/such/model"], env=clean, capture_output=True, text=True)
+    assert none.returncode == 2 and "means nothing" not in none.stderr, none.stderr  # variables that the package sets
     two = subprocess.run([program, "generate", str(MODEL), "--dtype", "float32", "--max-new-tokens", "12", "--tp", "2",
                           "A tool to find duplicate files."], env=clean, capture_output=True, text=True)
     assert two.stdout.strip() == text, two.stderr
+    for language in ("de_DE", "German"):  # names are in ICU's data, of which the wheel has a part
+        there = subprocess.run([program, "translate", str(GOLDENS / "mbart50-tiny"), "Hello there.", "--to", language, "--max-new-tokens", "5"],
+                               env=clean, capture_output=True, text=True)
+        with LLM(GOLDENS / "mbart50-tiny") as translator:
+            assert there.stdout.strip() == translator.translate("Hello there.", "de_DE", max_new_tokens=5).strip(), there.stderr
     heard = subprocess.run([program, "transcribe", str(whisper), str(tmp_path / "a.wav")], env=clean, capture_output=True, text=True)
     assert heard.returncode == 0, heard.stderr
