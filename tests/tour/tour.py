@@ -39,7 +39,7 @@ NOT_HERE = [
     (r"pip install", "needs the internet"),
     (r"examples/own_model|/tmp/own", "tests/scripts/own_model_test.sh does"),
     (r"build_image|podman|skopeo", "tests/scripts/build_image_test.sh does"),
-    (r"http://collector", "needs a collector; tests/python/test_otlp.py has one"),
+    (r"http://collector", "needs a collector; tests/python/operations/test_otlp.py has one"),
 ]
 HEARS = r"openai/whisper|transcri(be|ption)"  # in Python; the tour's server has a model that reads text
 OF_THE_HUB = r"from tandem_infer import .*\n[^#]*\"(?!examples/)[a-z0-9-]+/[a-z]"  # in Python: a model by its id

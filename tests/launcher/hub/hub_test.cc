@@ -1,5 +1,5 @@
 // Models at the hub, as far as no server is needed: names, choice of files, environment, cache,
-// checksums. tests/python/test_hub.py has the rest.
+// checksums. tests/python/hub/test_hub.py has the rest.
 #include "launcher/hub/hub.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-BENCHMARK = pathlib.Path(__file__).resolve().parents[2] / "benchmarks/online/overload.py"
+BENCHMARK = pathlib.Path(__file__).resolve().parents[3] / "benchmarks/online/overload.py"
 
 
 def load_benchmark():

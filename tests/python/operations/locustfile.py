@@ -5,7 +5,7 @@ import pathlib
 from locust import FastHttpUser, between, task
 
 TEXTS = [path.read_text().strip() for path in
-         sorted((pathlib.Path(__file__).resolve().parents[2] / "examples" / "texts").glob("*.txt"))]
+         sorted((pathlib.Path(__file__).resolve().parents[3] / "examples" / "texts").glob("*.txt"))]
 
 
 class User(FastHttpUser):

@@ -16,7 +16,7 @@ import yaml
 
 import kustomize
 
-KUBERNETES = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "kubernetes"
+KUBERNETES = pathlib.Path(__file__).resolve().parents[3] / "packaging" / "kubernetes"
 KUSTOMIZATIONS = [".", "overlays/hub", "overlays/production"]
 COMPONENTS = sorted(path.parent.name for path in KUBERNETES.glob("components/*/kustomization.yaml"))
 VERSIONS = ["1.31", "1.34", "1.37"]
