@@ -203,7 +203,6 @@ TEST_P(AdaptedDeviceLayers, Biases) {
 INSTANTIATE_TEST_SUITE_P(Types, AdaptedDeviceLayers,
                          ::testing::Values(Kind{"f32", DType::kF32, 1, 1e-5f},
                                            Kind{"f32_on_2", DType::kF32, 2, 1e-5f},
-                                           Kind{"f32_on_3", DType::kF32, 3, 1e-5f},
                                            Kind{"bf16", DType::kBF16, 1, 0.03f},
                                            Kind{"f16", DType::kF16, 1, 0.004f},
                                            Kind{"bf16_on_2", DType::kBF16, 2, 0.04f}),

@@ -44,9 +44,7 @@ TEST_P(LoraOnADevice, HuggingFacesTokensInOneBatch) {
 INSTANTIATE_TEST_SUITE_P(
     Settings, LoraOnADevice,
     ::testing::Values(Setting{"bart", "bart-tiny", false, 16, 2000, PreemptionMode::kAuto},
-                      Setting{"t5", "t5-tiny", false, 16, 2000, PreemptionMode::kAuto},
                       Setting{"eager", "t5-tiny", true, 1, 2000, PreemptionMode::kAuto},
-                      Setting{"swap", "bart-tiny", false, 4, 100, PreemptionMode::kSwap},
                       Setting{"recompute", "t5-tiny", false, 1, 400, PreemptionMode::kRecompute}),
     [](const auto& info) { return info.param.name; });
 
