@@ -79,6 +79,7 @@ class BeamSearchParams:
     more: Dict[str, Any] = field(default_factory=dict)
 
     def params(self) -> Dict[str, Any]:
+        """As a request has them."""
         given: Dict[str, Any] = {"num_beams": self.beam_width, "num_return_sequences": self.beam_width,
                                  "length_penalty": self.length_penalty}
         if self.max_tokens is not None:

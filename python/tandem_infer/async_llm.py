@@ -55,6 +55,7 @@ class AsyncLLM:
 
     @property
     def facts(self) -> Dict[str, Any]:
+        """LLM.facts: what the model is."""
         return dict(self._engine.facts)
 
     async def __aenter__(self) -> AsyncLLM:
@@ -89,20 +90,24 @@ class AsyncLLM:
         return self._events(requests.generation(prompt, sampling_params, kwargs, stream=True))
 
     async def translate(self, text: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, **kwargs: Any) -> str:
+        """LLM.translate() of one text."""
         languages = requests.translation_params(self._engine.facts, tgt_lang, src_lang, kwargs)
         return (await self.generate(text, **{"split": "auto", **languages, **kwargs})).text
 
     async def summarize(self, text: str, **kwargs: Any) -> str:
+        """LLM.summarize() of one text."""
         return (await self.generate(text, **{**requests.summary_params(self._engine.facts), **kwargs})).text
 
     async def transcribe(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None, timestamps: bool = True,
                          word_timestamps: bool = False, **kwargs: Any) -> Transcription:
+        """LLM.transcribe() of one sound."""
         times = timestamps and bool(self._engine.facts.get("times"))
         news = await self._answer(requests.transcription(sound, language, task, times, word_timestamps, kwargs))
         return transcription_of(news.body)
 
     def stream_transcription(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None,
                              timestamps: bool = True, **kwargs: Any) -> AsyncIterator[StreamEvent]:
+        """LLM.stream_transcription(): events as they come."""
         times = timestamps and bool(self._engine.facts.get("times"))
         return self._events(requests.transcription(sound, language, task, times, False, kwargs, stream=True))
 
@@ -125,6 +130,7 @@ class AsyncLLM:
 
     async def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True,
                     **kwargs: Any) -> NDArray[np.float32]:
+        """LLM.embed(): [width] of one prompt, [n, width] of a list."""
         made = [requests.embedding(prompt, pooling, normalize, kwargs) for prompt in requests.listed(prompts)]
         rows = await asyncio.gather(*(self._answer(request) for request in made))
         vectors = [vector_of_news(news) for news in rows]
@@ -145,6 +151,7 @@ class AsyncLLM:
 
     async def score(self, source: Prompt, target: Union[str, Sequence[int]], *, append_eos: bool = True,
                     **kwargs: Any) -> TargetScore:
+        """LLM.score() of one target."""
         return score_of((await self._answer(requests.score(source, target, append_eos, kwargs))).body)
 
     def tokenize(self, text: str) -> List[int]:
@@ -152,6 +159,7 @@ class AsyncLLM:
         return list(self._engine.tokenize({"text": text})["token_ids"])
 
     def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of ids."""
         return str(self._engine.tokenize({"token_ids": token_ids, "skip_special_tokens": skip_special_tokens})["text"])
 
     @overload

@@ -75,6 +75,7 @@ class LLM:
 
     @property
     def engine(self) -> Engine:
+        """What computes; AsyncLLM.of() shares it."""
         return self._engine
 
     @property
@@ -294,6 +295,7 @@ class LLM:
         return list(self._engine.tokenize({"text": text})["token_ids"])
 
     def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of ids."""
         return str(self._engine.tokenize({"token_ids": token_ids, "skip_special_tokens": skip_special_tokens})["text"])
 
     def _events(self, request: Request) -> Iterator[StreamEvent]:

@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -26,6 +27,19 @@ def test_nothing_is_loaded_before_it_is_used():
     code = "import sys, tandem_infer, tandem_infer.client; assert 'numpy' not in sys.modules; print(len(dir(tandem_infer)))"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python"),
                                                                   "TANDEM_LIBRARY": "/nowhere"}, stdout=subprocess.DEVNULL)
+
+
+def test_docstrings():
+    """Every public class, function and method says what it does."""
+    import tandem_infer
+    for name in tandem_infer.__all__:
+        thing = getattr(tandem_infer, name)
+        if not callable(thing):
+            continue
+        assert thing.__doc__, name
+        for member, what in vars(thing).items() if isinstance(thing, type) else ():
+            if not member.startswith("_") and isinstance(what, (types.FunctionType, property)):
+                assert (what.fget if isinstance(what, property) else what).__doc__, f"{name}.{member}"
 
 
 def test_no_library():
