@@ -86,7 +86,7 @@ void write_kv(Context& ctx, const WriteKvArgs& args);
 
 // Added to the scaled score of query position i, key position j and head h: values[h][clamp(j - i +
 // zero, 0, D - 1)]. Distances beyond either end take its value, as T5's buckets do
-// (models/blocks/relative_position.h). ALiBi needs D as large as the largest distance.
+// (models/blocks/attention/relative_position.h). ALiBi needs D as large as the largest distance.
 struct PositionBias {
   Tensor values;     // [num_heads, D] f32, rows adjacent; empty: nothing is added
   int32_t zero = 0;  // the column of j = i

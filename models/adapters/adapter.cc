@@ -184,10 +184,6 @@ void check_shapes(const ModuleChange& change, const AdaptableModule& base) {
                             (base.table ? "a table of embeddings" : "a linear layer"));
 }
 
-}  // namespace
-
-namespace {
-
 // "shared" is the table that a checkpoint has for both sides. What PEFT changes there changes no
 // result: the sides look up tokens in encoder.embed_tokens and decoder.embed_tokens.
 bool is_unused_table(const std::string& name, const std::map<std::string, AdaptableModule>& known) {

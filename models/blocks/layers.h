@@ -5,16 +5,16 @@
 #include <optional>
 #include <variant>
 
-#include "models/blocks/attention.h"
-#include "models/blocks/block_attention.h"
-#include "models/blocks/box_attention.h"
+#include "models/blocks/attention/attention.h"
+#include "models/blocks/attention/block_attention.h"
+#include "models/blocks/attention/global_attention.h"
+#include "models/blocks/attention/sparse_attention.h"
+#include "models/blocks/attention/stream_attention.h"
+#include "models/blocks/attention/summary_attention.h"
 #include "models/blocks/experts.h"
 #include "models/blocks/feed_forward.h"
-#include "models/blocks/global_attention.h"
-#include "models/blocks/picture_attention.h"
-#include "models/blocks/sparse_attention.h"
-#include "models/blocks/stream_attention.h"
-#include "models/blocks/summary_attention.h"
+#include "models/blocks/pictures/box_attention.h"
+#include "models/blocks/pictures/picture_attention.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "models/blocks/patch_embeddings.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 #include "models/blocks/split_weights.h"
 #include "models/config/generation_config.h"
 #include "models/config/side_config.h"

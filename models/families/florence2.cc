@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "models/blocks/fairseq_model.h"
-#include "models/blocks/image_rows.h"
+#include "models/blocks/pictures/image_rows.h"
 #include "models/config/side_config.h"
 #include "models/config/vision_config.h"
 #include "models/family.h"

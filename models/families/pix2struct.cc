@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "models/blocks/patch_embeddings.h"
-#include "models/blocks/relative_position.h"
+#include "models/blocks/attention/relative_position.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 #include "models/config/side_config.h"
 #include "models/family.h"
 #include "models/sides/composite_model.h"

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "models/blocks/relative_position.h"
+#include "models/blocks/attention/relative_position.h"
 #include "models/blocks/seq2seq.h"
 #include "models/family.h"
 #include "text/tokenizer_json.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "models/blocks/image_rows.h"
+#include "models/blocks/pictures/image_rows.h"
 #include "models/blocks/seq2seq.h"
 #include "models/config/side_config.h"
 #include "models/family.h"

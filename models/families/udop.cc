@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "models/blocks/image_rows.h"
-#include "models/blocks/patch_embeddings.h"
-#include "models/blocks/relative_position.h"
+#include "models/blocks/attention/relative_position.h"
+#include "models/blocks/pictures/image_rows.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 #include "models/blocks/seq2seq.h"
 #include "models/config/side_config.h"
 #include "models/config/vision_config.h"

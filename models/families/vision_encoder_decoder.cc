@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/blocks/fairseq_model.h"
-#include "models/blocks/patch_embeddings.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 #include "models/config/side_config.h"
 #include "models/config/vision_config.h"
 #include "models/family.h"

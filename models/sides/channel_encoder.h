@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "models/blocks/channel_attention.h"
 #include "models/blocks/feed_forward.h"
-#include "models/blocks/picture_attention.h"
-#include "models/blocks/picture_conv.h"
+#include "models/blocks/pictures/channel_attention.h"
+#include "models/blocks/pictures/picture_attention.h"
+#include "models/blocks/pictures/picture_conv.h"
 #include "models/config/config_reader.h"
 #include "models/config/limits.h"
 

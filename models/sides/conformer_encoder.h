@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "kernels/sound_ops.h"
+#include "models/blocks/attention/relative_attention.h"
 #include "models/blocks/convolution.h"
 #include "models/blocks/feed_forward.h"
-#include "models/blocks/relative_attention.h"
 #include "models/config/config_reader.h"
 #include "models/sides/sides.h"
 

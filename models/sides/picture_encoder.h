@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/blocks/layers.h"
-#include "models/blocks/patch_embeddings.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 #include "models/config/config_reader.h"
 #include "models/config/limits.h"
 #include "models/sides/sides.h"

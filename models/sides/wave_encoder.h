@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "models/blocks/clip_attention.h"
 #include "models/blocks/convolution.h"
 #include "models/blocks/feed_forward.h"
+#include "models/blocks/pictures/clip_attention.h"
 #include "models/config/config_reader.h"
 #include "models/sides/sides.h"
 

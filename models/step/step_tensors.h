@@ -123,29 +123,29 @@ struct StepTensors {
   Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
   const AttentionMetadata* host = nullptr;  // the step as the host has it; borrowed
   // Blocks of the encoder's rows that stand for their tokens, if the model has such
-  // (models/blocks/summary_attention.h).
+  // (models/blocks/attention/summary_attention.h).
   struct Summaries {
     Tensor blocks;  // [summaries, 2]: rows of the encoder
     Tensor ranges;  // [encoders, 2]: summaries of each sequence
   };
   Summaries summaries;
-  // Of encoders with BlockAttention (models/blocks/block_attention.h).
+  // Of encoders with BlockAttention (models/blocks/attention/block_attention.h).
   struct Blocks {
     std::array<OwnSequences, 2> of_tokens;  // blocks; blocks of which the first is half as long
     OwnSequences carried;                   // the vectors that each sequence carries along
   };
   Blocks blocks;
-  // Of encoders with SparseAttention (models/blocks/sparse_attention.h).
+  // Of encoders with SparseAttention (models/blocks/attention/sparse_attention.h).
   struct Sparse {
     OwnSequences blocks;
     Tensor keys;   // [blocks, 2]: rows of the encoder that each sees
     Tensor outer;  // rows of the encoder: the first and last block of each sequence
   };
   Sparse sparse;
-  // [encoder tokens, 4] f32, of encoders with BoxAttention (models/blocks/box_attention.h).
+  // [encoder tokens, 4] f32, of encoders with BoxAttention (blocks/pictures/box_attention.h).
   Tensor boxes;
   // Of decoders whose tokens have rows of streams beside their own
-  // (models/blocks/stream_attention.h).
+  // (models/blocks/attention/stream_attention.h).
   struct Streams {
     // Sequences of whole prompts, and their pages.
     struct Table {

@@ -1,7 +1,7 @@
 // Attention layers against the plain sums in doubles: fewer heads of keys than of queries, norms of
 // heads, rotary positions, windows, soft caps, and one softmax over the keys of two sides; on one
 // rank and on more ranks than there are heads of keys, a decoder's tokens in two chunks.
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 #include <gtest/gtest.h>
 

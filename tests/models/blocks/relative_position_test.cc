@@ -1,5 +1,5 @@
 // T5's buckets as HuggingFace computes them, and the attention that they give.
-#include "models/blocks/relative_position.h"
+#include "models/blocks/attention/relative_position.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "models/blocks/summary_attention.h"
+#include "models/blocks/attention/summary_attention.h"
 
 #include <cstdint>
 #include <utility>

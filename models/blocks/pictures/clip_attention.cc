@@ -1,4 +1,4 @@
-#include "models/blocks/clip_attention.h"
+#include "models/blocks/pictures/clip_attention.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 #include <cmath>
 

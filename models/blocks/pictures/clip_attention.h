@@ -2,7 +2,7 @@
 // length behind their layers.
 #pragma once
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 // by their own projections.
 #pragma once
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "models/blocks/channel_attention.h"
+#include "models/blocks/pictures/channel_attention.h"
 
 namespace tandem {
 

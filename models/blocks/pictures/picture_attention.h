@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/picture_windows.h"
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

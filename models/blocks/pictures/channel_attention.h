@@ -2,7 +2,7 @@
 // 2022), in groups, at a cost linear in the points.
 #pragma once
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

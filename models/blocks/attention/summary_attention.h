@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "models/blocks/relative_attention.h"
+#include "models/blocks/attention/relative_attention.h"
 
 #include <algorithm>
 #include <cmath>

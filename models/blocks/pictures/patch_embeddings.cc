@@ -1,4 +1,4 @@
-#include "models/blocks/patch_embeddings.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 
 #include <algorithm>
 #include <string>

@@ -2,7 +2,7 @@
 // biases by the tokens' distances in the text, across the page and down it.
 #pragma once
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "models/blocks/global_attention.h"
+#include "models/blocks/attention/global_attention.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "models/blocks/stream_attention.h"
+#include "models/blocks/attention/stream_attention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/blocks/picture_conv.h"
+#include "models/blocks/pictures/picture_conv.h"
 
 #include <cstring>
 #include <memory>

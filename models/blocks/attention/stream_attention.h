@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 #include "models/blocks/embeddings.h"
 
 namespace tandem {

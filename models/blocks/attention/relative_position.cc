@@ -1,5 +1,5 @@
 // The bias by distance that T5's attention adds to its scores.
-#include "models/blocks/relative_position.h"
+#include "models/blocks/attention/relative_position.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "models/blocks/attention.h"
+#include "models/blocks/attention/attention.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "models/blocks/box_attention.h"
+#include "models/blocks/pictures/box_attention.h"
 
 namespace tandem {
 

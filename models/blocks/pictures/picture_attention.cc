@@ -1,4 +1,4 @@
-#include "models/blocks/picture_attention.h"
+#include "models/blocks/pictures/picture_attention.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "models/blocks/sparse_attention.h"
+#include "models/blocks/attention/sparse_attention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/blocks/image_rows.h"
+#include "models/blocks/pictures/image_rows.h"
 
 namespace tandem {
 

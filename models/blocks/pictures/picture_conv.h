@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/blocks/patch_embeddings.h"
+#include "models/blocks/pictures/patch_embeddings.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "models/blocks/block_attention.h"
+#include "models/blocks/attention/block_attention.h"
 
 #include <algorithm>
 #include <numeric>
