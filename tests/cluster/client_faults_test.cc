@@ -6,7 +6,7 @@
 #include "tests/support/network/tcp_proxy.h"
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::client_faults_test {
 namespace {
 
 constexpr int kClientStreams = 50;
@@ -145,4 +145,4 @@ TEST(Drain, ASecondSignalStopsAtOnce) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::client_faults_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::kill_test {
 namespace {
 
 constexpr int kStreams = 60;
@@ -145,4 +145,4 @@ TEST(StoppedWorker, IsReplacedAndGone) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::kill_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::launch_modes_test {
 namespace {
 
 using nlohmann::json;
@@ -143,4 +143,4 @@ TEST(LaunchModes, WorkersThatJoin) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::launch_modes_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::lifetime_test {
 namespace {
 
 // How ranks run as processes that the server starts.
@@ -204,4 +204,4 @@ TEST(Interrupted, GenerateInAClusterOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::lifetime_test

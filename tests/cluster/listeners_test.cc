@@ -6,7 +6,7 @@
 
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::listeners_test {
 namespace {
 
 using Names = std::set<std::string>;  // address:port
@@ -128,4 +128,4 @@ TEST(Listeners, OfWorkersThatJoin) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::listeners_test

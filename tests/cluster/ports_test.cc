@@ -6,7 +6,7 @@
 
 #include "tests/support/processes/server.h"
 
-namespace tandem::test {
+namespace tandem::test::ports_test {
 namespace {
 
 // Listens, as another server would.
@@ -82,4 +82,4 @@ TEST(Port, ThatWasAskedForIsAnError) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::ports_test

@@ -3,7 +3,7 @@
 
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::replicas_test {
 namespace {
 
 // The workers of one replica, by their command line.
@@ -70,4 +70,4 @@ TEST(Replicas, OneIsEnoughToFinish) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::replicas_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/processes/server.h"
 
-namespace tandem::test {
+namespace tandem::test::resources_test {
 namespace {
 
 // A user without any processes, each time another: those of an earlier test may still be ending.
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::resources_test

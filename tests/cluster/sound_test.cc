@@ -11,7 +11,7 @@
 #include "tests/support/network/tcp_proxy.h"
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::sound_test {
 namespace {
 
 using testing::RandomSpeech;
@@ -118,4 +118,4 @@ TEST_F(SoundAtAServer, AnotherClientTakesItOver) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::sound_test

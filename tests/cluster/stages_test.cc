@@ -5,7 +5,7 @@
 #include "benchmarks/support/random_bart.h"
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::stages_test {
 namespace {
 
 // Greedy, sampled, several results, and every third one a beam search.
@@ -117,4 +117,4 @@ TEST(LargeModel, TwoStagesHoldWhatOneRankCannot) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::stages_test

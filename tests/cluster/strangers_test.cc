@@ -7,7 +7,7 @@
 #include "tests/support/network/tcp_proxy.h"
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::strangers_test {
 namespace {
 
 // What a TLS client says first: a record header, and as much of a ClientHello as there is.
@@ -82,4 +82,4 @@ TEST(Strangers, DisturbNobody) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::strangers_test

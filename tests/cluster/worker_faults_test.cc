@@ -4,7 +4,7 @@
 
 #include "tests/support/processes/cluster_cases.h"
 
-namespace tandem::test {
+namespace tandem::test::worker_faults_test {
 namespace {
 
 constexpr int kFaultStreams = 50;
@@ -178,4 +178,4 @@ TEST(PoisonousRequest, IsRefusedAndTheOthersGoOn) {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::worker_faults_test

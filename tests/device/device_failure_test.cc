@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::device_failure_test {
 namespace {
 
 EngineConfig device_config() {
@@ -65,4 +65,4 @@ TEST_F(DeviceFailure, ADeviceThatFailsEndsTheEngine) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_failure_test

@@ -10,7 +10,7 @@
 #include "tests/support/goldens/golden_engine.h"
 #include "tests/support/goldens/golden_families.h"
 
-namespace tandem {
+namespace tandem::device_goldens_test {
 namespace {
 
 struct Setting {
@@ -110,4 +110,4 @@ TEST(FamiliesOnADevice, AreAllThatReadTokenIds) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_goldens_test

@@ -13,7 +13,7 @@
 #include "parallel/communicators/device_communicator.h"
 #include "parallel/communicators/shared_memory_communicator.h"
 
-namespace tandem {
+namespace tandem::device_group_test {
 namespace {
 
 // As many emulated devices as asked for, while it lives. (Real ones stay as they are.)
@@ -82,4 +82,4 @@ TEST_P(DeviceGroup, AllToAll) {
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceGroup, ::testing::Values(2, 3));
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_group_test

@@ -11,7 +11,7 @@
 #include "runtime/execution/engine_config.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::device_sequences_test {
 namespace {
 
 using Tokens = std::vector<int32_t>;
@@ -132,4 +132,4 @@ TEST(DeviceSequences, ReferencesFitAnIndex) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_sequences_test

@@ -17,7 +17,7 @@
 #include "tests/support/files/files.h"
 #include "tests/support/media/sounds.h"
 
-namespace tandem {
+namespace tandem::frames_goldens_test {
 namespace {
 
 using nlohmann::json;
@@ -140,4 +140,4 @@ INSTANTIATE_TEST_SUITE_P(All, FurtherSound,
                          });
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::frames_goldens_test

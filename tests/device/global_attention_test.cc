@@ -14,7 +14,7 @@
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/random_led.h"
 
-namespace tandem {
+namespace tandem::global_attention_test {
 namespace {
 
 using nlohmann::json;
@@ -68,4 +68,4 @@ TEST(GlobalAttentionOnADevice, IsTheCpus) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::global_attention_test

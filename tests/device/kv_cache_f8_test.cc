@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::kv_cache_f8_test {
 namespace {
 
 using nlohmann::json;
@@ -89,4 +89,4 @@ TEST(KvCacheF8OnACpu, NeedsADeviceThatConverts) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::kv_cache_f8_test

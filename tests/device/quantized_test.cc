@@ -13,7 +13,7 @@
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::quantized_test {
 namespace {
 
 using nlohmann::json;
@@ -163,4 +163,4 @@ TEST(DeviceQuantized, Int8OddHeads) {
 TEST(DeviceQuantized, Fp8) { expect_rounded_tokens("bart-tiny", Quantization::kFp8); }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::quantized_test

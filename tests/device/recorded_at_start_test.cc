@@ -12,7 +12,7 @@
 #include "runtime/execution/device/recording_cost.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::recorded_at_start_test {
 namespace {
 
 using testing::json;
@@ -168,4 +168,4 @@ TEST(RecordedAtStart, TheirMemoryIsCounted) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::recorded_at_start_test

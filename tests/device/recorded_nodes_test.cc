@@ -9,7 +9,7 @@
 
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::recorded_nodes_test {
 namespace {
 
 struct Way {
@@ -124,4 +124,4 @@ TEST(RecordedNodes, TheEnvironmentSaysWhoMultiplies) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::recorded_nodes_test

@@ -10,7 +10,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::run_ahead_test {
 namespace {
 
 using nlohmann::json;
@@ -287,4 +287,4 @@ INSTANTIATE_TEST_SUITE_P(Settings, PenaltiesAhead,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::run_ahead_test

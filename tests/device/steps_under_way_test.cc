@@ -17,7 +17,7 @@
 #include "runtime/sampling/token_choice.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::steps_under_way_test {
 namespace {
 
 using nlohmann::json;
@@ -170,4 +170,4 @@ TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::steps_under_way_test

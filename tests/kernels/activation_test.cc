@@ -13,7 +13,7 @@
 #include "tests/kernels/kernels_test_util.h"
 #include "tests/support/files/files.h"
 
-namespace tandem {
+namespace tandem::activation_test {
 namespace {
 
 using testing::Random;
@@ -94,4 +94,4 @@ TEST(Activation, Names) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::activation_test

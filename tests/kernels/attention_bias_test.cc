@@ -4,7 +4,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::attention_bias_test {
 namespace {
 
 using testing::indices;
@@ -205,4 +205,4 @@ TEST(AttentionBiasDeathTest, WhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::attention_bias_test

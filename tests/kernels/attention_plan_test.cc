@@ -9,7 +9,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::attention_plan_test {
 namespace {
 
 using testing::Random;
@@ -163,4 +163,4 @@ TEST(AttentionPlan, NothingToDo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::attention_plan_test

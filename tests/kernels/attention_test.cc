@@ -4,7 +4,7 @@
 #include "kernels/kv_pages.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::attention_test {
 namespace {
 
 using testing::indices;
@@ -366,4 +366,4 @@ TEST(CopyBlocks, CopiesInOrder) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::attention_test

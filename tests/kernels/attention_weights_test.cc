@@ -3,7 +3,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::attention_weights_test {
 namespace {
 
 using testing::indices;
@@ -78,4 +78,4 @@ TEST(AttentionWeights, AHeadOfAnotherRankHasZeros) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::attention_weights_test

@@ -5,7 +5,7 @@
 
 #include "tests/kernels/beam_problem.h"
 
-namespace tandem {
+namespace tandem::beam_search_test {
 namespace {
 
 using testing::BeamProblem;
@@ -226,4 +226,4 @@ TEST(Select, MasksWhatWouldRepeat) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::beam_search_test

@@ -5,7 +5,7 @@
 #include "kernels/box_distance.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::bucket_attention_test {
 namespace {
 
 using testing::indices;
@@ -165,4 +165,4 @@ TEST(BoxDistance, IsCutTowardsZero) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::bucket_attention_test

@@ -5,7 +5,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::convolution_test {
 namespace {
 
 using testing::indices;
@@ -120,4 +120,4 @@ TEST(SequenceNorm, IsTheSameBesideOthersInPlaceAndOnAnyThreads) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::convolution_test

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::cpu_features_test {
 namespace {
 
 TEST(CpuFeatures, LevelsRiseToTheBest) {
@@ -43,4 +43,4 @@ TEST(CpuFeatures, UnknownNamesAndMissingLevelsAreErrors) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::cpu_features_test

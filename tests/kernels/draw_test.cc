@@ -13,7 +13,7 @@
 
 #include "kernels/sampling_ops.h"
 
-namespace tandem {
+namespace tandem::draw_test {
 namespace {
 
 constexpr double kSlack = 1e-6;  // of what single precision loses
@@ -130,4 +130,4 @@ TEST(Draw, LeavesRowsAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::draw_test

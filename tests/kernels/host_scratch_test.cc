@@ -13,7 +13,7 @@
 #include "kernels/core/context.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::host_scratch_test {
 namespace {
 
 using testing::Random;
@@ -112,4 +112,4 @@ TEST(HostScratch, NoFreshPages) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::host_scratch_test

@@ -7,7 +7,7 @@
 #include "kernels/row_math.h"
 #include "tests/kernels/best_problem.h"
 
-namespace tandem {
+namespace tandem::linear_best_test {
 namespace {
 
 using testing::indices;
@@ -81,4 +81,4 @@ TEST_P(LinearBestTest, LargeVocabularies) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::linear_best_test

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/kernels/integer_linear_util.h"
 
-namespace tandem {
+namespace tandem::linear_i4_test {
 namespace {
 
 using testing::kInfinity;
@@ -265,4 +265,4 @@ TEST(LinearI4, TooManyInputFeaturesAreAnError) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::linear_i4_test

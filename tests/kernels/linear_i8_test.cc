@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/kernels/integer_linear_util.h"
 
-namespace tandem {
+namespace tandem::linear_i8_test {
 namespace {
 
 using testing::kInfinity;
@@ -174,4 +174,4 @@ TEST(LinearI8, TooManyInputFeaturesAreAnError) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::linear_i8_test

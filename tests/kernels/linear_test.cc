@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::linear_test {
 namespace {
 
 using cpu::set_first_cache_bytes;
@@ -306,4 +306,4 @@ TEST(Linear, LevelsGiveTheSameBitsInF32) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::linear_test

@@ -4,7 +4,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::paged_options_test {
 namespace {
 
 using testing::indices;
@@ -294,4 +294,4 @@ TEST(PagedOptionsDeathTest, WhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::paged_options_test

@@ -3,7 +3,7 @@
 // are added to one another.
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::picture_attention_test {
 namespace {
 
 using testing::near;
@@ -140,4 +140,4 @@ TEST(AddRows, AddsInPlaceToo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::picture_attention_test

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-namespace tandem {
+namespace tandem::plugin_test {
 namespace {
 
 // A machine without a driver pays nothing for the plugin beside the program.
@@ -23,4 +23,4 @@ TEST(Plugin, StaysOutWhereThereIsNoDriver) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::plugin_test

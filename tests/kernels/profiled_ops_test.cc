@@ -9,7 +9,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::profiled_ops_test {
 namespace {
 
 using testing::Random;
@@ -131,4 +131,4 @@ TEST(ProfiledOpsTable, HasEveryOp) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::profiled_ops_test

@@ -6,7 +6,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::ragged_bf16_test {
 namespace {
 
 using testing::indices;
@@ -181,4 +181,4 @@ TEST_P(RaggedBf16Test, NanStaysInItsSequence) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ragged_bf16_test

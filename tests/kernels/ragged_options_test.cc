@@ -5,7 +5,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::ragged_options_test {
 namespace {
 
 using testing::indices;
@@ -304,4 +304,4 @@ TEST(RaggedOptionsDeathTest, WhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ragged_options_test

@@ -3,7 +3,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::rotary_test {
 namespace {
 
 using testing::indices;
@@ -138,4 +138,4 @@ TEST(RotaryDeathTest, WhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rotary_test

@@ -10,7 +10,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::row_math_test {
 namespace {
 
 using testing::Random;
@@ -144,4 +144,4 @@ TEST_P(RowMathTest, ASumOfARowKnowsItsPeak) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::row_math_test

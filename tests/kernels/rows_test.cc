@@ -7,7 +7,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::rows_test {
 namespace {
 
 using testing::indices;
@@ -369,4 +369,4 @@ TEST(SumRangesDeathTest, WhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rows_test

@@ -8,7 +8,7 @@
 
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::scratch_arena_test {
 namespace {
 
 using testing::Random;
@@ -139,4 +139,4 @@ TEST(ScratchArenaDeathTest, APlaceIsGivenBackOnce) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::scratch_arena_test

@@ -2,7 +2,7 @@
 #include "kernels/kv_pages.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::shared_pages_test {
 namespace {
 
 using testing::indices;
@@ -110,4 +110,4 @@ TEST_P(SharedPagesTest, EachSequenceHasTheBitsThatItHasAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::shared_pages_test

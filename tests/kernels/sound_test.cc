@@ -2,7 +2,7 @@
 // whatever is beside it.
 #include "tests/kernels/sound_problems.h"
 
-namespace tandem {
+namespace tandem::sound_test {
 namespace {
 
 using testing::indices;
@@ -102,4 +102,4 @@ TEST(FeatureNorm, MatchesTheReferenceInPlace) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sound_test

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace tandem {
+namespace tandem::thread_pool_test {
 namespace {
 
 class ThreadPoolTest : public ::testing::TestWithParam<int> {};
@@ -145,4 +145,4 @@ TEST(ThreadPoolSignals, AHandlerRunsOnAThreadWhoseStackIsFull) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::thread_pool_test

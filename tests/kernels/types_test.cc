@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-namespace tandem {
+namespace tandem::types_test {
 namespace {
 
 #if defined(__FLT16_MAX__)
@@ -114,4 +114,4 @@ TEST(E4m3, TheEnds) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::types_test

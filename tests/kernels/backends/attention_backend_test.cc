@@ -10,7 +10,7 @@
 #include "kernels/profiled_ops.h"
 #include "tests/kernels/kernels_test_util.h"
 
-namespace tandem {
+namespace tandem::attention_backend_test {
 namespace {
 
 using testing::indices;
@@ -127,4 +127,4 @@ TEST(AttentionBackend, ReferenceGivesTheSameWithOtherBits) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::attention_backend_test

@@ -3,7 +3,7 @@
 #include "kernels/layouts/reference_layouts.h"
 #include "tests/kernels/layouts/random_layouts.h"
 
-namespace tandem {
+namespace tandem::layout_append_test {
 namespace {
 
 using testing::indices;
@@ -131,4 +131,4 @@ TEST(LayoutMasks, BitsAreNumpysLittleOnes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::layout_append_test

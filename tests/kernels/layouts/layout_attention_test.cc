@@ -2,7 +2,7 @@
 #include "kernels/layouts/reference_layouts.h"
 #include "tests/kernels/layouts/random_layouts.h"
 
-namespace tandem {
+namespace tandem::layout_attention_test {
 namespace {
 
 using testing::close_to;
@@ -128,4 +128,4 @@ TEST_P(LayoutAttentionTest, HiddenKeysMayHoldInfinities) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::layout_attention_test

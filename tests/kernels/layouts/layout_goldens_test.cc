@@ -5,7 +5,7 @@
 #include "tests/kernels/layouts/layout_files.h"
 #include "tests/kernels/layouts/random_layouts.h"
 
-namespace tandem {
+namespace tandem::layout_goldens_test {
 namespace {
 
 using testing::close_to;
@@ -201,4 +201,4 @@ TEST(LayoutDescriptors, SpoiltTablesAreRefusedOrHaveAMeaning) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::layout_goldens_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem {
+namespace tandem::beam_goldens_test {
 namespace {
 
 using nlohmann::json;
@@ -97,4 +97,4 @@ TEST(Beams, AbortFreesAll) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::beam_goldens_test

@@ -10,7 +10,7 @@
 
 #include "tests/support/scheduling/naive_beam_search.h"
 
-namespace tandem {
+namespace tandem::beam_search_test {
 namespace {
 
 using testing_support::NaiveBeamOptions;
@@ -277,4 +277,4 @@ TEST(BeamSearch, AgreesWithTheNaiveSearch) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::beam_search_test

@@ -15,7 +15,7 @@
 #include "kernels/sampling_ops.h"
 #include "runtime/sampling/beam_search.h"
 
-namespace tandem {
+namespace tandem::device_beam_search_test {
 namespace {
 
 constexpr int32_t kPrompt = 1000;  // the only token of the prompt
@@ -180,4 +180,4 @@ TEST(DeviceBeamSearch, MovesAsBeamSearchDoes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_beam_search_test

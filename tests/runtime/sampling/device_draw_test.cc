@@ -12,7 +12,7 @@
 #include "runtime/sampling/philox.h"
 #include "runtime/sampling/sampler.h"
 
-namespace tandem {
+namespace tandem::device_draw_test {
 namespace {
 
 proto::SamplingParams random_params(std::mt19937& rng) {
@@ -67,4 +67,4 @@ TEST(Draw, OfTheOpIsTheSamplers) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::device_draw_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-namespace tandem {
+namespace tandem::inherit_test {
 namespace {
 
 struct Counted {
@@ -37,4 +37,4 @@ TEST(Inherit, CopiesOnlyForFurtherChildren) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::inherit_test

@@ -15,7 +15,7 @@
 #include "kernels/sampling_ops.h"
 #include "runtime/sampling/logits_processors.h"
 
-namespace tandem {
+namespace tandem::logit_edits_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -203,4 +203,4 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::logit_edits_test

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem {
+namespace tandem::logits_processors_test {
 namespace {
 
 using Row = std::vector<float>;
@@ -335,4 +335,4 @@ TEST(Processors, SuppressedTokens) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::logits_processors_test

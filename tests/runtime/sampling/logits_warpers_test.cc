@@ -16,7 +16,7 @@
 
 #include "runtime/sampling/logits_processors.h"
 
-namespace tandem {
+namespace tandem::logits_warpers_test {
 namespace {
 
 using nlohmann::json;
@@ -176,4 +176,4 @@ TEST(Warpers, LeaveRowsWithoutADistributionAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::logits_warpers_test

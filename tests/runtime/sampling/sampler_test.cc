@@ -15,7 +15,7 @@
 #include "kernels/row_math.h"
 #include "runtime/sampling/philox.h"
 
-namespace tandem {
+namespace tandem::sampler_test {
 namespace {
 
 using Row = std::vector<float>;
@@ -316,4 +316,4 @@ TEST(Sampler, BeamsTellTheSumOfWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sampler_test

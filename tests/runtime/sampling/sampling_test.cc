@@ -10,7 +10,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::sampling_test {
 namespace {
 
 using nlohmann::json;
@@ -164,4 +164,4 @@ TEST(Beams, LogprobsOfTokensAndOfThePrompt) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sampling_test

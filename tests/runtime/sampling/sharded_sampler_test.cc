@@ -13,7 +13,7 @@
 #include "parallel/shard.h"
 #include "tests/support/ranks/rank_threads.h"
 
-namespace tandem {
+namespace tandem::sharded_sampler_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -118,4 +118,4 @@ TEST(ShardedSampler, ChoosesWhatOneRankWouldChoose) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::sharded_sampler_test

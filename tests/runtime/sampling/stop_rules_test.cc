@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tandem {
+namespace tandem::stop_rules_test {
 namespace {
 
 using enum SequenceStatus;
@@ -216,4 +216,4 @@ TEST(TokenStopMatcher, TheFirstOfTheListCounts) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::stop_rules_test

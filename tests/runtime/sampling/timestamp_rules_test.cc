@@ -11,7 +11,7 @@
 
 #include "runtime/sampling/logits_processors.h"
 
-namespace tandem {
+namespace tandem::timestamp_rules_test {
 namespace {
 
 using Row = std::vector<float>;
@@ -151,4 +151,4 @@ TEST(TimestampRules, StandBehindTheOtherProcessors) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::timestamp_rules_test

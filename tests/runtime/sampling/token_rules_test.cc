@@ -12,7 +12,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/golden_config.h"
 
-namespace tandem {
+namespace tandem::token_rules_test {
 namespace {
 
 using nlohmann::json;
@@ -225,4 +225,4 @@ TEST(FinishReason, IsLengthWhereTheLimitForcedTheEnd) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::token_rules_test
