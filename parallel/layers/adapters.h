@@ -132,8 +132,8 @@ Tensor vector_part(const HostTensor& t, Range part);
 Tensor rows_of_group(Context& ctx, const Tensor& x, const AdapterRows& rows,
                      const AdapterRows::Group& group);
 
-// Of a device, with `group` and `rows` as above: x [rows of the group, n] becomes these rows of y
-// [T, n], or is added to them (in the type of activations).
+// For devices. x [rows of the group, n] replaces the group's rows of y [T, n], or is added to them
+// in the type of activations. `group`: of `rows`.
 void write_rows_of_group(Context& ctx, const Tensor& x, const Tensor& y, const AdapterRows& rows,
                          const AdapterRows::Group& group);
 void add_to_rows_of_group(Context& ctx, const Tensor& x, const Tensor& y, const AdapterRows& rows,

@@ -26,13 +26,12 @@ struct AdaptedPart {
 // matrices and sums have the type of its activations.
 class LinearAdapters final : public AdapterSite {
  public:
-  // `weight`, `bias`: the base's, of all parts; the bias may be empty. scale: the weight holds the
-  // module's times that. sums_over_ranks: `columns` are a rank's part, and results are parts of a
-  // sum; the first rank adds the biases.
+  // The base's product, of all parts.
   struct Base {
     PackedWeight weight;
-    Tensor bias;
-    float scale = 1.0f;
+    Tensor bias;         // may be empty
+    float scale = 1.0f;  // the weight is the module's times that
+    // Each rank has some columns and makes a part of the sum. The first rank adds the biases.
     bool sums_over_ranks = false;
     bool f32_results = false;  // whatever type activations have
   };
