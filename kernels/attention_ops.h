@@ -149,10 +149,10 @@ struct RaggedAttentionArgs {
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
 // AttentionType ENCODER within windows of pictures. A token attends to all tokens of its window,
-// and to those that fill it up. Two things are added to the scaled score of a query at (y, x) and a
-// key at (y', x'):
-// - bias[h][(y - y' + window - 1) * (2 * window - 1) + x - x' + window - 1];
-// - -100 if an edge of the picture lies between them, as in a shifted window.
+// padding included. For a query at (y, x) and a key at (y', x') the scaled score gains
+// bias[h][(y - y' + window - 1) * (2 * window - 1) + x - x' + window - 1].
+// In a shifted window it loses 100 if an edge of the picture lies between the two: such tokens are
+// neighbours in the window alone.
 struct PictureAttentionArgs {
   Tensor q, k, v;  // [pictures * height * width, num_heads * head_dim]
   PictureWindows windows;

@@ -28,8 +28,8 @@ class ProgressBar {
   std::optional<Clock::time_point> first_;
 };
 
-// Of work of which `done` more was done in `seconds`, and `rest` is left: "2:05 left", "1:02:05
-// left"; empty where that says nothing yet.
+// "2:05 left" or "1:02:05 left", if `done` took `seconds` and `rest` remains. Empty while it is too
+// early to tell.
 std::string time_left(double seconds, double done, double rest);
 
 }  // namespace tandem::launcher

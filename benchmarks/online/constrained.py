@@ -9,11 +9,11 @@ sources are random tokens, and every answer has exactly --tokens tokens: constra
 one that is further away. The first round warms up and does not count: it makes the constraints and most of their masks.
 What stands behind "--" goes to `tandem serve`. Needs nothing but Python.
 """
-import argparse, concurrent.futures, datetime, json, os, pathlib, random, statistics, sys, tempfile, time, urllib.request
+import argparse, concurrent.futures, datetime, itertools, json, os, pathlib, random, statistics, sys, tempfile, time, urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks/support"))
-from tandem_server import TandemServer  # noqa: E402
+from tandem_server import TandemServer, random_sources  # noqa: E402
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
           "required": ["name", "age"]}
@@ -42,10 +42,7 @@ def parse(argv):
 
 
 def bodies(args, fields, chance):
-    config = json.loads((args.model / "config.json").read_text())
-    for _ in range(args.requests):
-        ids = [config["bos_token_id"], *(chance.randint(4, config["vocab_size"] - 2) for _ in range(args.source - 2)),
-               config["eos_token_id"]]
+    for ids in itertools.islice(random_sources(args.model, args.source, chance), args.requests):
         yield json.dumps({"prompt": ids, "temperature": 0, "max_tokens": args.tokens, "min_tokens": args.tokens, **fields}).encode()
 
 

@@ -17,11 +17,11 @@ write bytes that it has made before. Its processor time is told, as a share of o
 that is more than some tenths of a second, the machine was too busy with other things for the figures to mean anything.
 Everything is on 127.0.0.1. Needs nothing but Python.
 """
-import argparse, collections, datetime, json, os, pathlib, random, re, resource, select, signal, socket, sys, tempfile, time
+import argparse, collections, datetime, itertools, json, os, pathlib, random, re, resource, select, signal, socket, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks/support"))
-from tandem_server import TandemServer  # noqa: E402
+from tandem_server import TandemServer, random_sources  # noqa: E402
 
 MOST_OPEN = 26000  # connections (a port of this machine each); arrivals beyond are counted as not sent
 TICK = 0.001  # seconds; requests that are due within one go out together
@@ -54,11 +54,8 @@ def start(args, folder):
 
 def make_requests(args, count=2000):
     """Bytes of whole HTTP requests."""
-    config = json.loads((args.model / "config.json").read_text())
-    chance, out = random.Random(args.seed), []
-    for _ in range(count):
-        ids = [config["bos_token_id"], *(chance.randint(4, config["vocab_size"] - 2) for _ in range(args.source - 2)),
-               config["eos_token_id"]]
+    out = []
+    for ids in itertools.islice(random_sources(args.model, args.source, random.Random(args.seed)), count):
         body = {"prompt": ids, "temperature": 0}
         if args.tokens:
             body.update(max_tokens=args.tokens, min_tokens=args.tokens)

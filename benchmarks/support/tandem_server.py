@@ -1,5 +1,5 @@
 """`tandem serve` for a benchmark: on a free port, in a folder of its own."""
-import os, pathlib, re, signal, subprocess, sys, tempfile, time
+import json, os, pathlib, re, signal, subprocess, sys, tempfile, time
 
 
 class TandemServer:
@@ -30,3 +30,11 @@ class TandemServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def random_sources(model, length, chance):
+    """Ids of sources of so many random tokens, without end, so that no cache helps. model: a checkpoint directory."""
+    config = json.loads((model / "config.json").read_text())
+    while True:
+        yield [config["bos_token_id"], *(chance.randint(4, config["vocab_size"] - 2) for _ in range(length - 2)),
+               config["eos_token_id"]]

@@ -32,9 +32,9 @@ class Adapter final : public AdapterChanges {
   const std::map<std::string, ModuleChange>& changes() const { return changes_; }
   size_t bytes() const;  // of the file
 
-  // Throws InputError, naming module or tensor, if the adapter changes a module that is none of
-  // these, which a model's layers have, or has another shape; or if it lacks one of them that it
-  // says to change.
+  // `modules`: those of a model's layers. Throws InputError, naming the module or the tensor, if
+  // the adapter changes another module, or one of another shape, or lacks a change that its
+  // configuration promises.
   void check_modules(std::span<const AdaptableModule> modules) const;
 
  private:

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "parallel/layers/element_types.h"
+
 namespace tandem {
 namespace {
 
@@ -14,16 +16,6 @@ Build router_build(const Build& b) {
   static const std::unique_ptr<Communicator> alone = make_local_communicator();
   Build out{b.ctx, *alone, b.dtype};
   if (b.ctx.on_cpu()) out.dtype = DType::kF32;
-  return out;
-}
-
-Tensor in_f32(const Tensor& t) {
-  if (t.dtype() == DType::kF32) return t;
-  const Tensor out(t.shape(), DType::kF32);
-  const auto* from = static_cast<const uint16_t*>(t.raw());
-  for (int64_t i = 0; i < t.size(); ++i)
-    out.data<float>()[i] =
-        t.dtype() == DType::kBF16 ? bf16_to_float(from[i]) : f16_to_float(from[i]);
   return out;
 }
 
@@ -130,7 +122,7 @@ Tensor Experts::forward(NormedRows& x, std::span<const int32_t> bounded) const {
   Context& ctx = build_.ctx;
   const Tensor rows = x.rows();
   const int64_t tokens = rows.dim(0), chosen = options_.chosen;
-  const Routing routing = route(in_f32(ctx.on_host(router_.forward(rows))), options_, bounded);
+  const Routing routing = route(to_float(ctx.on_host(router_.forward(rows))), options_, bounded);
   const auto count = static_cast<int64_t>(routing.rows.size());
   Tensor made;
   if (count > 0) {

@@ -1,6 +1,6 @@
-// An encoder of the samples of a clip (wav2vec 2.0, Baevski et al. 2020): convolutions that make
-// frames of them, positions by a convolution, transformer layers, and perhaps convolutions that
-// shorten the result (an adapter).
+// wav2vec 2.0 (Baevski et al. 2020), an encoder of a clip's samples. Convolutions make frames, one
+// more convolution gives positions, and transformer layers follow. Some models shorten the result
+// by further convolutions.
 #pragma once
 
 #include <optional>

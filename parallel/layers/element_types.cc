@@ -91,4 +91,14 @@ HostTensor as_float(const HostTensor& t) {
   return out;
 }
 
+Tensor to_float(const Tensor& t) {
+  if (t.dtype() == DType::kF32) return t;
+  const Tensor out(t.shape(), DType::kF32);
+  const auto* from = static_cast<const uint16_t*>(t.raw());
+  for (int64_t i = 0; i < t.size(); ++i)
+    out.data<float>()[i] =
+        t.dtype() == DType::kBF16 ? bf16_to_float(from[i]) : f16_to_float(from[i]);
+  return out;
+}
+
 }  // namespace tandem

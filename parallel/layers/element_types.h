@@ -13,5 +13,7 @@ bool is_layer_type(const HostTensor& t);
 bool becomes_float(const HostTensor& t);
 // The values in f32, in memory of their own. `t`: becomes_float().
 HostTensor as_float(const HostTensor& t);
+// Of a tensor in f32, f16 or bf16 on the host: itself if it is f32, else its values in f32.
+Tensor to_float(const Tensor& t);
 
 }  // namespace tandem

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "parallel/layers/element_types.h"
 
 namespace tandem {
 namespace {
@@ -13,17 +14,6 @@ namespace {
 constexpr int64_t kColumnsAtOnce = 64;  // of the base's weight, when its rows are measured
 
 MatrixView view_of(const Tensor& t) { return {t.raw(), DType::kF32, t.dim(0), t.dim(1), t.dim(1)}; }
-
-// Of a type that biases have.
-Tensor to_floats(const Tensor& t) {
-  if (t.dtype() == DType::kF32) return t;
-  const Tensor out(t.shape(), DType::kF32);
-  const auto* from = static_cast<const uint16_t*>(t.raw());
-  for (int64_t i = 0; i < t.size(); ++i)
-    out.data<float>()[i] =
-        t.dtype() == DType::kF16 ? f16_to_float(from[i]) : bf16_to_float(from[i]);
-  return out;
-}
 
 void scale_all(const Tensor& t, float factor) {
   for (int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] *= factor;
@@ -194,7 +184,7 @@ Tensor LinearAdapters::base_columns(Range columns, int64_t of) const {
 Tensor LinearAdapters::bias_of(int64_t first, int64_t rows) const {
   if (base_.bias.empty()) return {};
   const Tensor there = build_.ctx.on_host(base_.bias.rows(first, first + rows));
-  const Tensor floats = to_floats(there), out({rows}, DType::kF32);
+  const Tensor floats = to_float(there), out({rows}, DType::kF32);
   std::memcpy(out.raw(), floats.raw(), out.bytes());
   return out;
 }

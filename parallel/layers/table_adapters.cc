@@ -10,11 +10,11 @@
 namespace tandem {
 namespace {
 
-// [n, m] → [m, n], times `factor`.
-Tensor transposed(const Tensor& t, float factor) {
+// [n, m] → [m, n].
+Tensor transposed(const Tensor& t) {
   const Tensor out({t.dim(1), t.dim(0)}, DType::kF32);
   for (int64_t i = 0; i < t.dim(0); ++i)
-    for (int64_t j = 0; j < t.dim(1); ++j) out.row<float>(j)[i] = factor * t.row<float>(i)[j];
+    for (int64_t j = 0; j < t.dim(1); ++j) out.row<float>(j)[i] = t.row<float>(i)[j];
   return out;
 }
 
@@ -35,22 +35,22 @@ void TableAdapters::load(uint64_t adapter, AdapterChanges& changes) {
   } else {
     const int64_t rank = change->a->shape[0];
     if (build_.comm.rank() == 0) {
-      made.down =
-          build_.ctx.resident(transposed(matrix_part(*change->a, {0, rank}, {0, count_}), 1.0f));
-      made.up =
-          transposed(matrix_part(*change->b, {0, width_}, {0, rank}), change->scaling * scale_);
-      if (!build_.ctx.on_cpu()) keep_there(made);
+      made.down = build_.ctx.resident(transposed(matrix_part(*change->a, {0, rank}, {0, count_})));
+      const Tensor up = matrix_part(*change->b, {0, width_}, {0, rank});
+      for (int64_t i = 0; i < up.size(); ++i) up.data<float>()[i] *= change->scaling * scale_;
+      if (build_.ctx.on_cpu())
+        made.up = transposed(up);
+      else
+        made.product_up = packed(up);
     }
   }
   loaded_[adapter] = std::move(made);
 }
 
-// B, in the type in which a device multiplies.
-void TableAdapters::keep_there(Loaded& loaded) const {
-  const Tensor up = transposed(loaded.up, 1.0f);
+// In the type in which a device multiplies.
+PackedWeight TableAdapters::packed(const Tensor& up) const {
   const MatrixView view{up.raw(), DType::kF32, up.dim(0), up.dim(1), up.dim(1)};
-  loaded.product_up = PackedWeight(build_.ctx, {&view, 1}, build_.ctx.activations());
-  loaded.up = Tensor();
+  return PackedWeight(build_.ctx, {&view, 1}, build_.ctx.activations());
 }
 
 bool TableAdapters::changes() const {

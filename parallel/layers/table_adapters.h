@@ -38,7 +38,7 @@ class TableAdapters final : public AdapterSite {
   };
   void add(const Loaded& loaded, int32_t id, float* out) const;
   void replace(const Loaded& loaded, const ops::EmbeddingArgs& args, int32_t row, float* out) const;
-  void keep_there(Loaded& loaded) const;
+  PackedWeight packed(const Tensor& up) const;
   Tensor listed(const Tensor& indices, const AdapterRows::Group& group) const;
   void apply_there(const Loaded& loaded, const ops::EmbeddingArgs& args,
                    const AdapterRows::Group& group) const;

@@ -82,8 +82,6 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
   const Tensor states = model_.decode(step, work.cache);
   if (hidden != nullptr) *hidden = states;
   const int64_t padded = choice.padded(), rows = padded + choice.num_host();
-  AdapterRows adapted;
-  if (has_adapted_rows()) adapted = adapters_->rows().chosen(choice.step_rows());
   if (rows == 0) return out;
   if (work.takes_best) {
     out.answer = ctx_.make({choice.answer_size()}, DType::kI32);
@@ -92,7 +90,8 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
   }
   const Tensor chosen = ctx_.make({rows, states.dim(1)});
   ops::gather_rows(ctx_, {states, choice.tokens, chosen});
-  const AdapterSet::Scope scope(adapters_, std::move(adapted));
+  const AdapterSet::Scope scope(
+      adapters_, has_adapted_rows() ? adapters_->rows().chosen(choice.step_rows()) : AdapterRows());
   const Tensor logits = model_.compute_logits(chosen);
   out.logits = logits.rows(padded, rows);
   if (padded == 0) return out;

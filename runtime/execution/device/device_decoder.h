@@ -24,9 +24,9 @@ namespace tandem {
 
 class DeviceDecoder {
  public:
-  // `record`: whether steps are recorded and replayed. max_sequences: there is room for so many at
-  // once from the beginning, and recordings stay; more of them are possible. adapters: null, or
-  // what the model was built with.
+  // `record`: whether steps are recorded and replayed. max_sequences: has room at once. More are
+  // possible, but growing drops the recordings. adapters: those that the model was built with, or
+  // null.
   DeviceDecoder(Context& ctx, Model& model, int block_size, bool record, int max_sequences,
                 AdapterSet* adapters = nullptr);
   ~DeviceDecoder();
@@ -68,9 +68,8 @@ class DeviceDecoder {
   };
   // `hidden`: the last hidden states, if they are wanted. With them nothing is recorded. Sequences
   // with places have begun (sequences()), and there is room for their next token. `weights`: asked
-  // for only with `hidden`; null: none are. A step in which the set of adapters says of any row
-  // that it is an adapter's (AdapterSet::Scope) is not recorded: its products depend on whose rows
-  // are where.
+  // for only with `hidden`; null: none are. A step with a row of an adapter (AdapterSet::Scope)
+  // is not recorded. Its products depend on which rows are whose.
   std::unique_ptr<Flight> launch(const ModelInput& in, KvCache& cache,
                                  std::span<const DecoderRow> rows, std::span<const Round> rounds,
                                  Tensor* hidden, const CrossWeights* weights = nullptr);
