@@ -8,9 +8,9 @@
 
 #include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
-#include "launcher/commands/document_files.h"
+#include "launcher/commands/files/document_files.h"
+#include "launcher/commands/files/input.h"
 #include "launcher/commands/head_options.h"
-#include "launcher/commands/input.h"
 #include "launcher/commands/zero_shot.h"
 #include "runtime/request/heads/head_json.h"
 #include "runtime/request/heads/label_scores.h"

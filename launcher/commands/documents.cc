@@ -11,15 +11,15 @@
 
 #include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
-#include "launcher/commands/document_files.h"
-#include "launcher/commands/input.h"
+#include "launcher/commands/files/document_files.h"
+#include "launcher/commands/files/input.h"
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
 #include "models/config/task_params.h"
 #include "models/family.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
-#include "runtime/request/language_rules.h"
+#include "runtime/request/params/language_rules.h"
 #include "text/language_names.h"
 
 namespace tandem::launcher {

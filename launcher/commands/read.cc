@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "launcher/commands/command.h"
-#include "launcher/commands/file_arguments.h"
-#include "launcher/commands/page_files.h"
+#include "launcher/commands/files/file_arguments.h"
+#include "launcher/commands/files/page_files.h"
 #include "launcher/commands/requests.h"
 #include "models/family.h"
 #include "runtime/protocol/options_reader.h"

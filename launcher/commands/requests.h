@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launcher/cluster/cluster_options.h"
-#include "launcher/commands/input.h"
+#include "launcher/commands/files/input.h"
 #include "launcher/options.h"
 #include "runtime/engine/engine_api.h"
 #include "runtime/request/request_json.h"

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/strings/utf8.h"
 #include "launcher/commands/command.h"
-#include "launcher/commands/input.h"
+#include "launcher/commands/files/input.h"
 #include "launcher/options.h"
 #include "models/family.h"
 #include "runtime/protocol/json_line.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/commands/document_files.h"
+#include "launcher/commands/files/document_files.h"
 #include "launcher/commands/head_options.h"
 #include "runtime/request/heads/label_scores.h"
 

@@ -26,7 +26,7 @@
 #include "models/config/task_params.h"
 #include "models/task.h"
 #include "runtime/engine/local_engine.h"
-#include "runtime/request/language_rules.h"
+#include "runtime/request/params/language_rules.h"
 #include "runtime/request/request_error.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/version.h"

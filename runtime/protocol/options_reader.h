@@ -1,6 +1,6 @@
 // JSON → GenerationOptions: the names that a request's `params` and a generation_config.json may
 // carry, one table row each, and how its value is read. It is read once, where it comes in. What
-// the values mean (defaults, counting, conflicts) is runtime/request/params_resolver.h's.
+// the values mean (defaults, counting, conflicts) is runtime/request/params/params_resolver.h's.
 #pragma once
 
 #include <cstddef>

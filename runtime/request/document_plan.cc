@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "runtime/request/longest_input.h"
-#include "runtime/request/option_sources.h"
+#include "runtime/request/params/option_sources.h"
 #include "runtime/request/prompt.h"
 
 namespace tandem {

@@ -8,7 +8,7 @@
 
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/document.h"
-#include "runtime/request/params_resolver.h"
+#include "runtime/request/params/params_resolver.h"
 #include "text/tokenizer.h"
 
 namespace tandem {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/request/option_sources.h"
+#include "runtime/request/params/option_sources.h"
 
 namespace tandem {
 

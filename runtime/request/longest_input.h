@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "runtime/request/params_resolver.h"
+#include "runtime/request/params/params_resolver.h"
 #include "text/tokenizer.h"
 
 namespace tandem {

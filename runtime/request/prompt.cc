@@ -14,7 +14,7 @@
 #include "runtime/request/global_attention.h"
 #include "runtime/request/heads/head_inputs.h"
 #include "runtime/request/image_text.h"
-#include "runtime/request/language_rules.h"
+#include "runtime/request/params/language_rules.h"
 #include "runtime/request/request_error.h"
 #include "text/unicode/unicode_classes.h"
 

@@ -10,7 +10,7 @@
 #include "models/config/config.h"
 #include "runtime/media/image/image_processor.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/request/params_resolver.h"
+#include "runtime/request/params/params_resolver.h"
 #include "text/tokenizer.h"
 
 namespace tandem {

@@ -11,11 +11,11 @@
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "runtime/request/adapter_names.h"
-#include "runtime/request/bad_words.h"
 #include "runtime/request/constraint_store.h"
 #include "runtime/request/heads/task_rules.h"
-#include "runtime/request/language_rules.h"
 #include "runtime/request/longest_input.h"
+#include "runtime/request/params/bad_words.h"
+#include "runtime/request/params/language_rules.h"
 
 namespace tandem {
 namespace {

@@ -20,7 +20,7 @@
 #include "models/config/task_params.h"
 #include "models/family.h"
 #include "runtime/media/sound/speech_settings.h"
-#include "runtime/request/params_resolver.h"
+#include "runtime/request/params/params_resolver.h"
 
 namespace tandem {
 namespace {

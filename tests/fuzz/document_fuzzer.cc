@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "text/documents/html_tokens.h"
+#include "text/documents/readers/html_tokens.h"
 #include "text/documents/translatable_document.h"
 
 namespace tandem {

@@ -24,7 +24,7 @@
 #include "base/log_text.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
-#include "runtime/request/params_resolver.h"
+#include "runtime/request/params/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
 #include "server/api/application.h"

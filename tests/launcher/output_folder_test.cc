@@ -1,5 +1,5 @@
 // --output-dir: made and checked before the work; no output takes another's place.
-#include "launcher/commands/output_folder.h"
+#include "launcher/commands/files/output_folder.h"
 
 #include <gtest/gtest.h>
 

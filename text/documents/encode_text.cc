@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/strings/utf8.h"
-#include "text/documents/html_entities.h"
+#include "text/documents/readers/html_entities.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "text/documents/document_format.h"
-#include "text/documents/document_readers.h"
 #include "text/documents/glossary.h"
 #include "text/documents/marked_text.h"
+#include "text/documents/readers/document_readers.h"
 
 namespace tandem {
 

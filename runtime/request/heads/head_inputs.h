@@ -4,7 +4,7 @@
 
 #include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/request/params_resolver.h"
+#include "runtime/request/params/params_resolver.h"
 #include "runtime/request/prompt.h"
 
 namespace tandem {

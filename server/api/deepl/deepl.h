@@ -10,7 +10,7 @@
 
 #include "server/http/http.h"
 #include "text/documents/document_format.h"
-#include "text/documents/document_readers.h"
+#include "text/documents/readers/document_readers.h"
 #include "text/languages.h"
 
 namespace tandem::server {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/request/params_fixture.h"
+#include "tests/runtime/request/params/params_fixture.h"
 
 namespace tandem::params_test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/documents/html_tokens.h"
+#include "text/documents/readers/html_tokens.h"
 
 namespace tandem {
 namespace {
