@@ -1,7 +1,7 @@
 // How long running streams stand still when long encoder inputs come in: the longest time between
 // two tokens of a stream, without and with such inputs. An encoder is not divided, so a step that
-// runs one takes as long as it takes; docs/scheduling.md §2 says that each stream is held up by one
-// of them between two of its tokens, however many wait.
+// runs one takes as long as it takes; docs/design/scheduling.md §2 says that each stream is held up
+// by one of them between two of its tokens, however many wait.
 //   bench_stall --model DIR [--streams 8] [--source-tokens 1024] [--sources 1,4] [--budgets
 //   512,2048]
 //               [--repeat 5] [--threads N]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the two pictures of docs/architecture.md: docs/images/draw.py (no arguments) writes tree.svg and
+"""Draws the two pictures of docs/design/architecture.md: docs/images/draw.py (no arguments) writes tree.svg and
 ../life_of_a_request.svg. What they say is in the lists below."""
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -24,7 +24,7 @@ FOLDERS = [
 ROOMS = [("protocol", "messages"), ("media", "sound"), ("request", "tokens, parameters"), ("sampling", "logits to tokens"),
          ("scheduling", "batches, blocks"), ("execution", "a rank's step"), ("engine", "requests' lives")]
 
-# Lanes are threads. A step: its number in docs/life_of_a_request.md, lane, x, width, title, subtitle.
+# Lanes are threads. A step: its number in docs/design/life_of_a_request.md, lane, x, width, title, subtitle.
 LANES = [("a connection", "a strand each"), ("engine actor", "one"), ("scheduler actor", "one a replica"), ("worker actor", "one a rank")]
 STEPS = [
     (1, 0, 150, 160, "header, key, body", "server/http"), (2, 0, 350, 170, "JSON, read once", "Prompt, options"),

@@ -1,5 +1,5 @@
 // Tandem's engine in your own process: EngineApi and LocalEngine, their configuration, and readers
-// of prompts and options. docs/architecture.md
+// of prompts and options. docs/design/architecture.md
 //
 //   find_package(Tandem COMPONENTS engine)    # target Tandem::engine
 //

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "TANDEM_";
 
-// What is read elsewhere: docs/gpu.md, docs/kernels.md; and what programs around this one read.
+// What is read elsewhere: docs/gpu.md, docs/design/kernels.md; and what programs around this one
+// read.
 constexpr const char* kOthers[] = {
     "TANDEM_CPU_ISA",     "TANDEM_CUDA_PLUGIN",      "TANDEM_ONE_SHOT_ALL_REDUCE",
     "TANDEM_BULK_COPIES", "TANDEM_DEPENDENT_LAUNCH", "TANDEM_FUSED_NORMS",

@@ -72,9 +72,9 @@ typedef struct {
 size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_news* news,
                    size_t capacity);
 
-// The pages of a PDF file, by a program of its own (docs/decoder.md). `request`: {"path"} of a
-// file, or without it `file` has the bytes; "pages": "1-3,7,9-", without it all. Returns {"pages":
-// [1, …]} or {"error": …}. Waits.
+// The pages of a PDF file, by a program of its own (docs/design/decoder.md). `request`: {"path"} of
+// a file, or without it `file` has the bytes; "pages": "1-3,7,9-", without it all. Returns
+// {"pages": [1, …]} or {"error": …}. Waits.
 char* tandem_document_pages(const char* request, const void* file, size_t bytes);
 // One of them as a PNG file of *size bytes: {"page": 1, "dpi": 150} beside the path. Null: *error
 // says why. Waits.

@@ -1,5 +1,6 @@
 // What `tandem` and `tandem-decoder` say to each other over a socket of their own
-// (docs/decoder.md). Both are of one build and one machine: numbers are as they lie in memory.
+// (docs/design/decoder.md). Both are of one build and one machine: numbers are as they lie in
+// memory.
 #pragma once
 
 #include <cstddef>

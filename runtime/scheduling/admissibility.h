@@ -1,4 +1,4 @@
-// Whether a group could ever run (docs/scheduling.md §5).
+// Whether a group could ever run (docs/design/scheduling.md §5).
 #pragma once
 
 #include "runtime/scheduling/scheduler_config.h"

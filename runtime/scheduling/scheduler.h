@@ -1,7 +1,7 @@
 // Continuous batching: which sequences run in the next step, and where their keys and values go.
 // A step is planned, gets drafts, becomes a message and is in flight (schedule()) until its answers
 // are there (complete_step()). Synchronous; one thread. The contract, with its reasons:
-// docs/scheduling.md.
+// docs/design/scheduling.md.
 #pragma once
 
 #include <cstdint>

@@ -1,2 +1,2 @@
-"""The child that reads files of sound, images and PDF for `tandem`, with PyAV, Pillow and PDFium (docs/decoder.md). A program of
+"""The child that reads files of sound, images and PDF for `tandem`, with PyAV, Pillow and PDFium (docs/design/decoder.md). A program of
 its own: nothing else of this package imports it."""

@@ -1,6 +1,6 @@
-// A small model that predicts a larger one's tokens (docs/scheduling.md §10). It has weights, keys
-// and values of its own. Its pools have as many blocks as the larger one's, so the scheduler's
-// block tables serve both. On the CPU; all ranks do the same. Synchronous; one thread.
+// A small model that predicts a larger one's tokens (docs/design/scheduling.md §10). It has
+// weights, keys and values of its own. Its pools have as many blocks as the larger one's, so the
+// scheduler's block tables serve both. On the CPU; all ranks do the same. Synchronous; one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// seccomp and limits (docs/decoder.md).
+// seccomp and limits (docs/design/decoder.md).
 #include "runtime/media/decoder/sandbox.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// PDF files → images of their pages, by a program of its own (docs/decoder.md).
+// PDF files → images of their pages, by a program of its own (docs/design/decoder.md).
 #pragma once
 
 #include <string>

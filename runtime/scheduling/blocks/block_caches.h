@@ -1,5 +1,5 @@
-// Caches of blocks (docs/scheduling.md §8): cross tables by source, full blocks of decoder tokens
-// by prefix.
+// Caches of blocks (docs/design/scheduling.md §8): cross tables by source, full blocks of decoder
+// tokens by prefix.
 #pragma once
 
 #include <cstdint>

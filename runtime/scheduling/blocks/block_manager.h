@@ -1,6 +1,6 @@
 // Which blocks of the two pools (device, host) belong to whom. Blocks are reference-counted: forked
 // sequences share them until one writes (copy on write). Decisions only; nothing is copied here.
-// The contract, with the equations of free blocks: docs/scheduling.md §3 and §8.
+// The contract, with the equations of free blocks: docs/design/scheduling.md §3 and §8.
 #pragma once
 
 #include <cstdint>

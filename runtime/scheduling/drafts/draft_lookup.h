@@ -1,6 +1,6 @@
 // Drafts looked up in the source and in the sequence's own text: the tokens that followed the last
-// time the text ended like this (docs/scheduling.md §10). It measures itself without drafting: it
-// compares each new token with its own prediction. Synchronous; one thread.
+// time the text ended like this (docs/design/scheduling.md §10). It measures itself without
+// drafting: it compares each new token with its own prediction. Synchronous; one thread.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // Drafts that the workers' draft model says: of which sequences, how many, and which requests it is
-// prepared for. What it was asked and what came of it is all that is known here; docs/scheduling.md
-// §10 has the weighing. Synchronous; the scheduler's thread.
+// prepared for. What it was asked and what came of it is all that is known here;
+// docs/design/scheduling.md §10 has the weighing. Synchronous; the scheduler's thread.
 #pragma once
 
 #include <cstdint>

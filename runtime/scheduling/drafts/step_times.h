@@ -1,5 +1,5 @@
-// The cost of steps, by which drafts are weighed for this model on this machine (docs/scheduling.md
-// §10). It starts from an estimate and learns from completed steps.
+// The cost of steps, by which drafts are weighed for this model on this machine
+// (docs/design/scheduling.md §10). It starts from an estimate and learns from completed steps.
 #pragma once
 
 #include <array>

@@ -5,7 +5,8 @@
 // last answer, the search decides which beam continues which, and with which token. Tokens and
 // block tables follow at once; workers are told with the next step. Where workers search as well
 // (BeamState::ahead), rounds are launched before their answers arrive. An answer then resolves one
-// pending token of each beam, and full blocks change tables. The contract: docs/scheduling.md §2.
+// pending token of each beam, and full blocks change tables. The contract:
+// docs/design/scheduling.md §2.
 #pragma once
 
 #include <vector>

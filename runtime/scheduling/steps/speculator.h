@@ -1,6 +1,6 @@
 // Drafts in steps: which sequences get some, how many, and when a step waits for the one before it
-// because of them. What a draft is worth is weighed against what it costs: docs/scheduling.md §10.
-// Synchronous; the scheduler's thread.
+// because of them. What a draft is worth is weighed against what it costs:
+// docs/design/scheduling.md §10. Synchronous; the scheduler's thread.
 #pragma once
 
 #include <cstdint>

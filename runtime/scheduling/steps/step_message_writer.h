@@ -1,5 +1,5 @@
 // From a step to the message that workers get: groups in full, deltas, block copies, and what they
-// may forget (docs/scheduling.md §6).
+// may forget (docs/design/scheduling.md §6).
 #pragma once
 
 #include <cstdint>

@@ -295,7 +295,7 @@ void StepPlanner::admit(QueuedGroup& queued, PlannedStep& step) {
 // --- Preemption ----------------------------------------------------------------------------------
 
 // Running → swapped or waiting: the blocks go to the host pool, or are computed again
-// (docs/scheduling.md §4). The group is not in the step.
+// (docs/design/scheduling.md §4). The group is not in the step.
 void StepPlanner::preempt(QueuedGroup& queued, PlannedStep& step) {
   TANDEM_CHECK_LT(queued.planned_index, 0);
   SequenceGroup& group = *queued.group;

@@ -1,5 +1,5 @@
 // The passes of one step over running, swapped and waiting groups: who is in it, with how many
-// tokens and which blocks. The contract, with its reasons: docs/scheduling.md §2 and §4.
+// tokens and which blocks. The contract, with its reasons: docs/design/scheduling.md §2 and §4.
 //
 // Order matters for the data as well. Workers swap out before they swap in, and copy last. So
 // within a step no group is swapped in after another was swapped out (PlannedStep::room). And a

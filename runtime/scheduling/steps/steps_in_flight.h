@@ -1,5 +1,5 @@
-// Steps in flight (docs/scheduling.md §7): scheduled and not yet completed. Also their sequences,
-// and the workers' answers.
+// Steps in flight (docs/design/scheduling.md §7): scheduled and not yet completed. Also their
+// sequences, and the workers' answers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The deterministic simulation of a cluster over many seeds (docs/simulation.md).
+// The deterministic simulation of a cluster over many seeds (docs/design/simulation.md).
 //
 //   TANDEM_SIMULATION_SEED=17 TANDEM_SIMULATION_LOG=1 engine_test --gtest_filter=*OneSeed
 //   TANDEM_SIMULATION_SEEDS=100000 engine_test --gtest_filter=*ClusterSimulation*

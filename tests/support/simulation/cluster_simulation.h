@@ -1,5 +1,5 @@
 // One simulated life of a cluster: everything about it follows from its seed. run() throws
-// SimulationFailure if a property does not hold. docs/simulation.md says what is covered.
+// SimulationFailure if a property does not hold. docs/design/simulation.md says what is covered.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// tandem-page-decoder: reads files of pages for `tandem`, locked in (docs/decoder.md).
+// tandem-page-decoder: reads files of pages for `tandem`, locked in (docs/design/decoder.md).
 #include "runtime/media/decoder/document/pdf_document.h"
 #include "runtime/media/decoder/program/program.h"
 

@@ -1,4 +1,4 @@
-// tandem-decoder: reads files of sound and images for `tandem`, locked in (docs/decoder.md).
+// tandem-decoder: reads files of sound and images for `tandem`, locked in (docs/design/decoder.md).
 #include "runtime/media/decoder/program/program.h"
 
 namespace {
