@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/request/adapter_names.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
 

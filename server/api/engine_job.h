@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/api/application.h"
-#include "server/api/field_names.h"
+#include "server/api/fields/field_names.h"
 #include "server/http/http.h"
 
 namespace tandem::server {

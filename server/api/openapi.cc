@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/routes.h"
 #include "server/schema_files.h"
 

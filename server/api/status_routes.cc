@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "runtime/request/adapter_names.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 #include "server/api/openapi.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 
 namespace tandem::server {
 

@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strings/utf8.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/chat_messages.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
 

@@ -10,7 +10,7 @@
 
 #include "models/load_model.h"
 #include "runtime/engine/make_sequence_group.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/states/request_state.h"
 #include "runtime/execution/model_runner.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"

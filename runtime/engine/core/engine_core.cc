@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/engine/document_state.h"
-#include "runtime/engine/speech_state.h"
+#include "runtime/engine/states/document_state.h"
+#include "runtime/engine/states/speech_state.h"
 
 namespace tandem {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
-#include "runtime/engine/composite_state.h"
 #include "runtime/engine/core/admission.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/core/waiting_line.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/states/composite_state.h"
+#include "runtime/engine/states/request_state.h"
 #include "runtime/protocol/output_cursor.h"
 
 namespace tandem {

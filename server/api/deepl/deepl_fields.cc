@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/strings/readable_text.h"
 #include "server/api/deepl/deepl.h"
-#include "server/api/form_body.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/form_body.h"
+#include "server/api/fields/json_body.h"
 
 namespace tandem::server {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "server/api/deepl/deepl.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/routes.h"
 #include "text/language_names.h"
 

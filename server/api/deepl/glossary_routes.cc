@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/deepl/glossary_store.h"
-#include "server/api/form_body.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/form_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/routes.h"
 #include "server/http/url.h"
 

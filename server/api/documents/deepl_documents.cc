@@ -8,9 +8,9 @@
 #include "server/api/deepl/deepl.h"
 #include "server/api/documents/document_form.h"
 #include "server/api/documents/document_translation.h"
-#include "server/api/form_body.h"
+#include "server/api/fields/form_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/translation_job.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/http/http.h"
 
 namespace tandem::server {

@@ -8,8 +8,8 @@
 #include "server/api/api_key.h"
 #include "server/api/documents/document_form.h"
 #include "server/api/documents/document_translation.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/translation_job.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
 

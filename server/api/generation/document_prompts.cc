@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/media/image/document_pages.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 
 namespace tandem::server {
 namespace {

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 
 namespace tandem::server {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/answer_format.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 
 namespace tandem::server {
 

@@ -7,10 +7,10 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/adapter_names.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/chat_messages.h"
 #include "server/api/generation/document_prompts.h"
 #include "server/api/generation/foreign_fields.h"
-#include "server/api/json_body.h"
 #include "server/http/url.h"
 
 namespace tandem::server {

@@ -14,7 +14,7 @@
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/deepl/glossary_store.h"
-#include "server/api/field_names.h"
+#include "server/api/fields/field_names.h"
 #include "server/api/fixed_languages.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/http/config.h"

@@ -1,7 +1,7 @@
 #include "base/error.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/document_prompts.h"
 #include "server/api/generation/generation_job.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/http/errors.h"
 

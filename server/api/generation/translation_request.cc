@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/strings/code_points.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 #include "server/api/text_pairs.h"
 #include "text/language_names.h"
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_job.h"
 #include "server/api/generation/translation_job.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 
 namespace tandem::server {

@@ -1,8 +1,8 @@
 #include <string>
 
 #include "base/json.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/huggingface/huggingface.h"
-#include "server/api/json_body.h"
 #include "server/http/errors.h"
 
 namespace tandem::server {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/huggingface/huggingface.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/api/scoring/embeddings.h"
 

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/huggingface/huggingface.h"
-#include "server/api/json_body.h"
 #include "server/api/text_pairs.h"
 
 namespace tandem::server {

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/huggingface/huggingface.h"
-#include "server/api/json_body.h"
 #include "text/tokenizer.h"
 
 namespace tandem::server {

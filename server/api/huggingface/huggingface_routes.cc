@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "runtime/protocol/options_reader.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_job.h"
 #include "server/api/huggingface/huggingface.h"
 #include "server/api/huggingface/huggingface_sound.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/api/speech/speech_job.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/strings/base64.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/huggingface/huggingface.h"
-#include "server/api/json_body.h"
 #include "server/api/speech/sound_form.h"
 #include "server/http/body/form.h"
 

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "server/api/api_key.h"
-#include "server/api/form_body.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/form_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/http/errors.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
 #include "text/documents/document_format.h"

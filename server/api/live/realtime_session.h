@@ -11,7 +11,7 @@
 #include "runtime/media/sound/live/live_request.h"
 #include "runtime/media/sound/live/live_transcriber.h"
 #include "server/api/application.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/live/realtime_settings.h"
 
 namespace tandem::server {

@@ -8,7 +8,7 @@
 #include "runtime/media/sound/live/live_formats.h"
 #include "runtime/media/sound/live/live_transcriber.h"
 #include "server/api/application.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 
 namespace tandem::server {
 

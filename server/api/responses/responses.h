@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/answer_format.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 
 namespace tandem::server {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_job.h"
-#include "server/api/json_body.h"
 #include "server/api/responses/responses.h"
 #include "server/api/routes.h"
 

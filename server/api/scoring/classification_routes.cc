@@ -12,8 +12,8 @@
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/heads/label_scores.h"
 #include "server/api/engine_job.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 
 namespace tandem::server {

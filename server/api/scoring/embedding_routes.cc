@@ -10,8 +10,8 @@
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 #include "server/api/routes.h"
 #include "server/api/scoring/embeddings.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/api/application.h"
-#include "server/api/field_names.h"
+#include "server/api/fields/field_names.h"
 #include "server/http/http.h"
 
 namespace tandem::server {

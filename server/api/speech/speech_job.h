@@ -8,7 +8,7 @@
 #include <string>
 
 #include "server/api/engine_job.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/speech/speech_request.h"
 
 namespace tandem::server {

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
+#include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
-#include "server/api/json_body.h"
 #include "text/language_names.h"
 
 namespace tandem::server {

@@ -10,7 +10,7 @@
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/application.h"
-#include "server/api/field_names.h"
+#include "server/api/fields/field_names.h"
 #include "server/api/speech/sound_form.h"
 #include "server/http/http.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/states/request_state.h"
 #include "tests/support/engine/engine_core_driver.h"
 #include "tests/support/files/expect_error.h"
 #include "tests/support/simulation/simulated_rank.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/engine/sequence_output.h"
+#include "runtime/engine/states/sequence_output.h"
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/pipeline.h"

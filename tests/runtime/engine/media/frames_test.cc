@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/states/request_state.h"
 #include "runtime/protocol/options_reader.h"
 #include "tests/support/goldens/frames_model.h"
 #include "tests/support/goldens/golden_config.h"

@@ -1,6 +1,6 @@
 // RequestState: sampled tokens → text and ends; what goes to a scheduler, first and again.
 
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/states/request_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 
 #include <algorithm>
 #include <string_view>

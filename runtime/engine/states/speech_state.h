@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/composite_state.h"
+#include "runtime/engine/states/composite_state.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "text/tokenizer.h"

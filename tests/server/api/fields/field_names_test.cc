@@ -1,5 +1,5 @@
 // Errors name what the client sent: every route, with every name that is not the engine's.
-#include "server/api/field_names.h"
+#include "server/api/fields/field_names.h"
 
 #include <gtest/gtest.h>
 

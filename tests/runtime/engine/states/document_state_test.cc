@@ -1,4 +1,4 @@
-#include "runtime/engine/document_state.h"
+#include "runtime/engine/states/document_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/states/request_state.h"
 
 #include <algorithm>
 #include <cmath>

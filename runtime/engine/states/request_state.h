@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/engine/sequence_output.h"
+#include "runtime/engine/states/sequence_output.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/sequence.h"
 

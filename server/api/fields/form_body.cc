@@ -1,4 +1,4 @@
-#include "server/api/form_body.h"
+#include "server/api/fields/form_body.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "base/strings/percent.h"
 #include "base/strings/utf8.h"
 #include "server/api/cors.h"
-#include "server/api/json_body.h"
+#include "server/api/fields/json_body.h"
 #include "server/http/body_budget.h"
 
 namespace tandem::server {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/composite_state.h"
+#include "runtime/engine/states/composite_state.h"
 #include "runtime/request/document_plan.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "runtime/engine/speech_state.h"
+#include "runtime/engine/states/speech_state.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "runtime/engine/sequence_output.h"
+#include "runtime/engine/states/sequence_output.h"
 
 #include <string>
 #include <utility>

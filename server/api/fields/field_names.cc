@@ -1,4 +1,4 @@
-#include "server/api/field_names.h"
+#include "server/api/fields/field_names.h"
 
 namespace tandem::server {
 namespace {
