@@ -15,6 +15,11 @@ namespace {
 constexpr double kReadyBefore = 0.25;
 constexpr double kFewestReady = 2;
 
+// Before those whose turn has not come.
+bool goes_first(const RequestRecord& record) {
+  return record.begun || record.turn || (record.parent != nullptr && record.parent->begun);
+}
+
 }  // namespace
 
 Intake::Intake(int max_requests, size_t max_sound_bytes, const AdmissionConfig& admission)
@@ -125,7 +130,7 @@ void Intake::hold(RequestRecord& record) {
   set_pace();
   // Its place was one of an ordinary request.
   if (record.turn && !line_.is_ordinary(place)) end_turn(record);
-  place.begun = record.begun || record.turn || (record.parent != nullptr && record.parent->begun);
+  place.begun = goes_first(record);
   line_.add(place);
 }
 
@@ -139,7 +144,17 @@ RequestRecord* Intake::next_held(double now) {
   if (line_.size() == 0) return nullptr;
   line_pace_ = admission_.work_per_second(now);
   set_pace();
-  return line_.first(now)->record;
+  // A turn is lost to a wait for a seat that was too long: batches whose requests are of one length
+  // end all at once, and what was called when the one before began would be late.
+  for (;;) {
+    LinePlace& place = *line_.first(now);
+    if (place.record == nullptr || !place.record->turn || !line_.is_late(place, now))
+      return place.record;
+    line_.remove(place);
+    end_turn(*place.record);
+    place.begun = goes_first(*place.record);
+    line_.add(place);
+  }
 }
 
 RequestRecord& Intake::take_held(RequestRecord& record, double now) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 // Of what is computed, for those who have waited longer than the others do.
-constexpr double kSteadyShare = 0.2;
+constexpr double kSteadyShare = 0.125;
 // Whoever is served before a client leaves with this likelihood is young ...
 constexpr double kSure = 0.95;
 // ... for this part of that time, so that what takes longer than expected is still in time.
@@ -204,7 +204,7 @@ void WaitingLine::refresh(double now) {
   patience_.pass(now);
   if (version_ == patience_.version()) return;
   version_ = patience_.version();
-  young_of_size_.clear();
+  sure_of_size_.clear();
   ages_of_key_.clear();
   plain_ = !patience_.known();
   if (plain_) {
@@ -217,12 +217,12 @@ void WaitingLine::refresh(double now) {
 }
 
 // Lanes of one size have it in common.
-double WaitingLine::young_until(int size, double seconds) const {
-  const auto [it, added] = young_of_size_.try_emplace(size, kForever);
+double WaitingLine::sure_until(int size, double seconds) const {
+  const auto [it, added] = sure_of_size_.try_emplace(size, kForever);
   if (!added) return it->second;
   size_t sure = 0;
   while (sure < Patience::kSpans && stays_for(Patience::edge(sure), seconds) >= kSure) ++sure;
-  if (sure < Patience::kSpans) it->second = kYoungPart * Patience::edge(sure > 0 ? sure - 1 : 0);
+  if (sure < Patience::kSpans) it->second = Patience::edge(sure > 0 ? sure - 1 : 0);
   return it->second;
 }
 
@@ -238,13 +238,13 @@ WaitingLine::LaneAges WaitingLine::ages_of(const LaneKey& key) const {
   if (key.first > 0 && pace_.work_per_second > 0)
     seconds += std::exp2(key.first) * pace_.work_of_a_request / pace_.work_per_second;
   LaneAges out;
-  out.young = kForever;
+  out.young = out.sure = kForever;
   // What its client says is known better than what others do.
   double last = kForever;
   if (key.second != 0) {
     const int power = key.second > 0 ? key.second - 1 : key.second;
     last = std::pow(kTimeoutRatio, power) - (seconds - service() + mean_service_);
-    out.young = std::max(0.0, last);
+    out.young = out.sure = std::max(0.0, last);
   }
   if (plain_) return out;
   const auto stays = [&](size_t k) {
@@ -252,7 +252,9 @@ WaitingLine::LaneAges WaitingLine::ages_of(const LaneKey& key) const {
     if (key.second != 0) return age <= last ? 1.0 : 0.0;
     return stays_for(age, seconds);
   };
-  out.young = std::min(out.young, young_until(key.first, seconds));
+  const double sure = sure_until(key.first, seconds);
+  out.sure = std::min(out.sure, sure);
+  out.young = std::min(out.young, kYoungPart * sure);
   if (out.young == kForever) return out;
   for (size_t k = Patience::kSpans; k-- > 0;) {
     if (Patience::edge(k + (k + 1 < Patience::kSpans)) < out.young) break;
@@ -265,6 +267,14 @@ WaitingLine::LaneAges WaitingLine::ages_of(const LaneKey& key) const {
       out.steady.push_back({from, std::min(to, std::max(from, last))});
   }
   return out;
+}
+
+bool WaitingLine::is_late(const LinePlace& place, double now) {
+  refresh(now);
+  const LaneAges& ages = known_ages(lane_of(place));
+  const double age = now - place.arrival;
+  const auto in = [age](const Ages& span) { return age >= span.from && age <= span.to; };
+  return age > ages.sure && std::none_of(ages.steady.begin(), ages.steady.end(), in);
 }
 
 void WaitingLine::add_up(double now) {

@@ -58,6 +58,8 @@ class WaitingLine {
   // Removes what first() or first_to_call() has just returned.
   void take(LinePlace& place);
 
+  // Whether its client will probably have left before it has been computed, if it is taken now.
+  bool is_late(const LinePlace& place, double now);
   // Whether it has no more work than most.
   bool is_ordinary(const LinePlace& place) const { return lane_of(place).first == 0; }
 
@@ -91,6 +93,7 @@ class WaitingLine {
   };
   struct LaneAges {
     double young = 0;               // seconds: until then they are served by arrival
+    double sure = 0;                // until then nearly all stay until they are served
     std::vector<Ages> steady = {};  // later ages at which most stay until they are served; the
                                     // oldest first
   };
@@ -114,7 +117,7 @@ class WaitingLine {
   LaneKey lane_of(const LinePlace& place) const;
   double stays_for(double age, double seconds) const;
   void refresh(double now);
-  double young_until(int size, double seconds) const;
+  double sure_until(int size, double seconds) const;
   const LaneAges& known_ages(const LaneKey& key);
   LaneAges ages_of(const LaneKey& key) const;
   void add_up(double now);
@@ -134,7 +137,7 @@ class WaitingLine {
   double work_ = 0;
   bool plain_ = true;
   // Since the last refresh. There may be a lane for each request: clients choose their priorities.
-  mutable std::map<int, double> young_of_size_;
+  mutable std::map<int, double> sure_of_size_;
   std::map<LaneKey, LaneAges> ages_of_key_;
   Choice choice_;
   double owed_ = 0;                                            // work, to the steady ones

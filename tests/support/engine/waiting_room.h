@@ -27,6 +27,7 @@ struct Crowd {
   std::function<double(std::mt19937&)> patience = [](std::mt19937&) { return 4.0; };
   std::function<double(std::mt19937&)> length = [](std::mt19937&) { return 1.0; };  // mean 1
   int seats = 25;           // requests that are computed at once
+  double half_speed = 0;    // so many at once are computed half as fast as very many
   double seen_after = 0.3;  // seconds until the server knows that a client has left
   double way_back = 0.05;   // seconds of an answer
   double swing = 0;         // of the speed, slowly up and down
@@ -113,6 +114,17 @@ class WaitingRoom {
   }
 
   void start() {
+    // They lose their turn if it comes too late (Intake::next_held()).
+    for (auto it = called_.begin(); it != called_.end();) {
+      Client& client = **it;
+      if (!line_.is_late(client.place, now_)) {
+        ++it;
+        continue;
+      }
+      it = called_.erase(it);
+      client.called = false;
+      line_.add(client.place);
+    }
     line_.set_pace({crowd_.peak, 1});
     call();
     while (static_cast<int>(running_.size()) < line_.most_at_once(crowd_.seats, 8)) {
@@ -142,8 +154,11 @@ class WaitingRoom {
   // All of them get on equally. Returns how many have ended.
   int compute() {
     if (running_.empty()) return 0;
-    const double speed = crowd_.peak * (1 + crowd_.swing * std::sin(now_ / 3));
-    const double each = speed * kStep / static_cast<double>(running_.size());
+    const auto count = static_cast<double>(running_.size()), seats = double(crowd_.seats);
+    const double of_peak =
+        (seats + crowd_.half_speed) / seats * count / (count + crowd_.half_speed);
+    const double speed = crowd_.peak * of_peak * (1 + crowd_.swing * std::sin(now_ / 3));
+    const double each = speed * kStep / count;
     int ended = 0;
     for (auto it = running_.begin(); it != running_.end();) {
       Client& client = **it;

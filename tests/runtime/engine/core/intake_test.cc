@@ -33,6 +33,10 @@ class IntakeTest : public ::testing::Test {
     check();
     return record;
   }
+  void leave(RequestRecord& record, Intake::End end, double now) {
+    record.stage = RequestStage::kDone;
+    intake.leave(record, end, now);
+  }
   std::vector<std::string> line() {
     std::vector<std::string> ids;
     while (RequestRecord* record = intake.next_held(2))
@@ -78,6 +82,50 @@ TEST_F(IntakeTest, WhatLeavesTheLine) {
   intake.drop_held(b);
   EXPECT_EQ(b.stage, RequestStage::kMoving);
   EXPECT_THAT(line(), ElementsAre("a", "c"));
+}
+
+// Clients leave after 8 s, and a request takes 1 s at a replica.
+TEST_F(IntakeTest, ATurnIsLostToAWaitThatIsTooLong) {
+  double now = 1;
+  std::deque<RequestRecord*> here;
+  for (; now < 40; now += 0.1) {
+    RequestRecord& record = records_.emplace_back("", records_.size());
+    intake.reserve(record, now);
+    intake.end_reservation("");
+    here.push_back(&record);
+    for (; now - here.front()->stay->arrival >= 8; here.pop_front()) {
+      here.front()->client_lost = now;
+      leave(*here.front(), Intake::End::kLeft, now);
+    }
+  }
+  for (RequestRecord* record : here) {
+    record->started_at = now;
+    leave(*record, Intake::End::kCompleted, now + 1);
+  }
+  const auto read = [&](const std::string& id) -> RequestRecord& {
+    RequestRecord& record = records_.emplace_back(id, records_.size());
+    intake.reserve(record, now);
+    EXPECT_TRUE(record.turn);
+    intake.end_reservation(id);
+    intake.hold(record);
+    check();
+    return record;
+  };
+  intake.enter_unread("a", records_.size(), now);
+  ASSERT_EQ(intake.call_unread(1, now), "a");
+  RequestRecord& a = read("a");
+  EXPECT_EQ(intake.next_held(now + 1), &a);
+  intake.enter_unread("b", records_.size(), now += 6.8);
+  EXPECT_EQ(intake.next_held(now), nullptr) << "b, which nobody has read";
+  EXPECT_FALSE(a.turn);
+  check();
+  ASSERT_EQ(intake.call_unread(1, now), "b");
+  EXPECT_THAT(std::vector{intake.next_held(now)}, ElementsAre(&a)) << "nobody else is ready";
+  RequestRecord& b = read("b");
+  EXPECT_EQ(intake.next_held(now), &b);
+  intake.take_held(b, now);
+  EXPECT_EQ(intake.next_held(now), &a);
+  check();
 }
 
 TEST_F(IntakeTest, WhatIsRefused) {
