@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "base/strings/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/files/document_files.h"
+#include "launcher/commands/files/glossary_file.h"
 #include "launcher/commands/files/input.h"
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
@@ -132,15 +132,6 @@ class DocumentTexts final : public RequestFormat {
   mutable size_t next_ = 0;  // texts are read in the order of the inputs
 };
 
-// By the ending of its name.
-Glossary read_glossary(const std::string& file) {
-  const std::unique_ptr<std::istream> in = open_input(file);
-  const std::string text((std::istreambuf_iterator<char>(*in)), std::istreambuf_iterator<char>());
-  if (file.ends_with(".tsv")) return Glossary::of_tsv(text, "--glossary");
-  if (file.ends_with(".csv")) return Glossary::of_csv(text, "--glossary");
-  throw invalid_request("--glossary", "\"" + readable(file) + "\" ends with neither .tsv nor .csv");
-}
-
 // A model of many languages would answer in any of them.
 void check_target(const std::filesystem::path& directory, const ModelConfig& config) {
   const auto tokenizer = load_tokenizer(directory);
@@ -179,7 +170,7 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
   files.rules.sentences = split != "none" && split != "paragraphs";
   std::optional<Glossary> glossary;
   if (!options.glossary.empty())
-    files.rules.glossary = &glossary.emplace(read_glossary(options.glossary));
+    files.rules.glossary = &glossary.emplace(read_glossary_file(options.glossary, "--glossary"));
   files.output_folder = options.folder;
   files.output_name = [&](const std::filesystem::path& file) { return options.output_name(file); };
   run.files.emplace(find_documents(options.arguments), files);

@@ -1,42 +1,79 @@
-// A document is opened anew for each page: the caller keeps it, as a file or in memory.
 #include "python/native/documents.h"
 
-#include <cstdint>
-#include <vector>
+#include <string_view>
+#include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
-#include "runtime/media/image/document_pages.h"
-#include "runtime/media/media_source.h"
+#include "base/strings/readable_text.h"
+#include "launcher/commands/files/document_files.h"
+#include "launcher/commands/files/glossary_file.h"
 
 using nlohmann::json;
 
 namespace tandem::library {
 namespace {
 
-constexpr const char* kField = "image";
+constexpr const char *kFormat = "format", *kGlossary = "glossary", *kText = "text";
 
-MediaSource source_of(const json& request, std::string_view bytes) {
-  const auto path = request.find("path");
-  if (path == request.end()) return MediaSource::of_bytes(bytes, kField);
-  return MediaSource::open(path->get<std::string>(), kField);
+DocumentFormat format_of(const json& rules) {
+  const std::string name = rules.at(kFormat);
+  const auto format = document_format_named(name);
+  if (!format)
+    throw invalid_request(
+        kFormat, "\"" + readable(name) + "\" is not one of text, markdown, html, xml, srt, vtt");
+  return *format;
+}
+
+std::optional<Glossary> glossary_of(const json& rules) {
+  if (const auto file = rules.find("glossary_file"); file != rules.end())
+    return launcher::read_glossary_file(*file, kGlossary);
+  if (const auto entries = rules.find(kGlossary); entries != rules.end())
+    return Glossary(entries->get<std::vector<Glossary::Entry>>(), kGlossary);
+  return std::nullopt;
 }
 
 }  // namespace
 
-json document_pages(const json& request, std::string_view bytes) {
-  const std::string wanted = request.value("pages", std::string());
-  const std::vector<PageRange> ranges =
-      wanted.empty() ? std::vector<PageRange>() : read_page_ranges(wanted, "pages");
-  return {{"pages", pages_of(source_of(request, bytes), ranges, kField)}};
+Documents::Documents(const json& rules) : format_(format_of(rules)), glossary_(glossary_of(rules)) {
+  rules_.language = rules.value("language", std::string());
+  rules_.sentences = rules.value("sentences", true);
+  if (glossary_) rules_.glossary = &*glossary_;
 }
 
-std::string document_page(const json& request, std::string_view bytes) {
-  const int64_t dpi = request.value("dpi", int64_t{kDefaultDpi});
-  if (dpi < kLeastDpi || dpi > kMostDpi)
-    throw invalid_request("dpi", std::to_string(dpi) + " is not from " + std::to_string(kLeastDpi) +
-                                     " to " + std::to_string(kMostDpi));
-  return page_image(source_of(request, bytes), request.value("page", 0), static_cast<int>(dpi),
-                    kField);
+size_t Documents::add(std::string source) {
+  launcher::DocumentInput input{.name = {}, .text = std::move(source), .is_text = true};
+  std::string text = launcher::read_text(input);
+  TranslatableDocument document(format_, std::move(text), rules_, kText);
+  const size_t count = document.texts().size();
+  documents_.push_back(std::make_unique<OneDocument>(
+      OneDocument{std::move(document), std::move(input.end), std::vector<std::string>(count)}));
+  return count;
+}
+
+Documents::OneDocument& Documents::at(size_t document) const {
+  const auto& one = documents_.at(document);
+  TANDEM_CHECK(one != nullptr);
+  return *one;
+}
+
+const std::vector<std::string>& Documents::texts(size_t document) const {
+  return at(document).document.texts();
+}
+
+void Documents::answer(size_t document, size_t text, std::string translation) {
+  at(document).answers.at(text) = std::move(translation);
+}
+
+std::string Documents::write(size_t document) {
+  const OneDocument& one = at(document);
+  std::string out = one.document.with(one.answers) + one.end;
+  documents_[document] = nullptr;
+  return out;
+}
+
+std::string Documents::plain_text(size_t document) const {
+  return at(document).document.plain_text();
 }
 
 }  // namespace tandem::library

@@ -22,6 +22,7 @@
 #include "python/native/inbox.h"
 #include "python/native/layouts.h"
 #include "python/native/open_engine.h"
+#include "python/native/pages.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/version.h"
 
@@ -33,6 +34,9 @@ struct tandem_engine {
 struct tandem_inbox {
   tandem::library::Inbox inbox;
 };
+struct tandem_documents {
+  tandem::library::Documents documents;
+};
 
 namespace {
 
@@ -42,6 +46,11 @@ char* copied(std::string_view text) {
   std::memcpy(out, text.data(), text.size());
   out[text.size()] = '\0';
   return out;
+}
+
+char* copied(std::string_view text, size_t* size) {
+  *size = text.size();
+  return copied(text);
 }
 
 // Null where there is nothing.
@@ -155,11 +164,11 @@ size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_
   return count;
 }
 
-char* tandem_document_pages(const char* request, const void* file, size_t bytes) {
+char* tandem_pdf_pages(const char* request, const void* file, size_t bytes) {
   try {
     const std::string_view content(static_cast<const char*>(file), bytes);
-    return copied(tandem::dump_line(
-        tandem::library::document_pages(tandem::parse_json_line(request), content)));
+    return copied(
+        tandem::dump_line(tandem::library::pdf_pages(tandem::parse_json_line(request), content)));
   } catch (...) {
     return copied(tandem::dump_line({{"error", current_error()}}));
   }
@@ -171,13 +180,52 @@ char* tandem_page_image(const char* request, const void* file, size_t bytes, siz
   try {
     const std::string_view content(static_cast<const char*>(file), bytes);
     const std::string image =
-        tandem::library::document_page(tandem::parse_json_line(request), content);
-    *size = image.size();
-    return copied(image);
+        tandem::library::pdf_page_image(tandem::parse_json_line(request), content);
+    return copied(image, size);
   } catch (...) {
     *error = current_error_text();
     return nullptr;
   }
+}
+
+tandem_documents* tandem_documents_open(const char* rules, char** error) {
+  *error = nullptr;
+  try {
+    return new tandem_documents{tandem::library::Documents(tandem::parse_json_line(rules))};
+  } catch (...) {
+    *error = current_error_text();
+    return nullptr;
+  }
+}
+
+void tandem_documents_close(tandem_documents* documents) { delete documents; }
+
+char* tandem_documents_add(tandem_documents* documents, const char* source, size_t bytes,
+                           size_t* texts) {
+  try {
+    *texts = documents->documents.add({source, bytes});
+    return nullptr;
+  } catch (...) {
+    return current_error_text();
+  }
+}
+
+char* tandem_documents_text(tandem_documents* documents, size_t document, size_t text,
+                            size_t* size) {
+  return copied(documents->documents.texts(document).at(text), size);
+}
+
+void tandem_documents_answer(tandem_documents* documents, size_t document, size_t text,
+                             const char* translation, size_t bytes) {
+  documents->documents.answer(document, text, {translation, bytes});
+}
+
+char* tandem_documents_write(tandem_documents* documents, size_t document, size_t* size) {
+  return copied(documents->documents.write(document), size);
+}
+
+char* tandem_documents_plain_text(tandem_documents* documents, size_t document, size_t* size) {
+  return copied(documents->documents.plain_text(document), size);
 }
 
 char* tandem_attention(const char* request, const tandem_array* arrays, size_t count) {

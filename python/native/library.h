@@ -1,5 +1,6 @@
 // libtandem.so: engines of this process behind a C interface, for Python (tandem_infer/_library.py)
-// and whoever else loads it. Everything that travels is JSON, as in docs/jsonl.md, but for arrays.
+// and whoever else loads it. What travels is JSON, as in docs/jsonl.md, but for arrays and
+// documents.
 //
 // Strings that are returned belong to the caller, who gives them to tandem_free(). Errors are
 // objects {"message", "type", "param", "code"}, with the types of docs/client.md. All functions may
@@ -15,9 +16,10 @@ extern "C" {
 
 typedef struct tandem_engine tandem_engine;
 typedef struct tandem_inbox tandem_inbox;
+typedef struct tandem_documents tandem_documents;
 
 // Of this interface: a program that was written for another one must not go on.
-#define TANDEM_LIBRARY_VERSION 4
+#define TANDEM_LIBRARY_VERSION 5
 int tandem_library_version(void);
 // Of Tandem: "0.1.0".
 const char* tandem_version(void);
@@ -75,11 +77,32 @@ size_t tandem_poll(tandem_inbox* inbox, int milliseconds, size_t wanted, tandem_
 // The pages of a PDF file, by a program of its own (docs/design/decoder.md). `request`: {"path"} of
 // a file, or without it `file` has the bytes; "pages": "1-3,7,9-", without it all. Returns
 // {"pages": [1, …]} or {"error": …}. Waits.
-char* tandem_document_pages(const char* request, const void* file, size_t bytes);
+char* tandem_pdf_pages(const char* request, const void* file, size_t bytes);
 // One of them as a PNG file of *size bytes: {"page": 1, "dpi": 150} beside the path. Null: *error
 // says why. Waits.
 char* tandem_page_image(const char* request, const void* file, size_t bytes, size_t* size,
                         char** error);
+
+// Documents whose texts are translated and whose markup stays in place (docs/documents.md). One
+// thread at a time. `rules`: {"format": "html", "language": "en", "sentences": true, "glossary":
+// [["source", "target"], …]}, all but "format" optional. "glossary_file" names a file instead.
+// Null: *error says why; its param is "format" or "glossary".
+tandem_documents* tandem_documents_open(const char* rules, char** error);
+void tandem_documents_close(tandem_documents* documents);
+// Reads the next document. *texts: how many of its texts are to be translated. Returns null, or an
+// error whose param is "text".
+char* tandem_documents_add(tandem_documents* documents, const char* source, size_t bytes,
+                           size_t* texts);
+// A text of a document, of *size bytes. Both count from 0.
+char* tandem_documents_text(tandem_documents* documents, size_t document, size_t text,
+                            size_t* size);
+// The translation of that text.
+void tandem_documents_answer(tandem_documents* documents, size_t document, size_t text,
+                             const char* translation, size_t bytes);
+// The document with its translations, of *size bytes. It is gone afterwards.
+char* tandem_documents_write(tandem_documents* documents, size_t document, size_t* size);
+// The document's text without markup, of *size bytes.
+char* tandem_documents_plain_text(tandem_documents* documents, size_t document, size_t* size);
 
 // An array in memory without gaps, the last index fastest. dtype: numpy's name for it.
 typedef struct {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ._errors import EngineError, RequestError, error_of
 
-_VERSION = 4
+_VERSION = 5
 _CAPACITY = 128
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -108,8 +108,15 @@ def _load() -> ctypes.CDLL:
             ("submit", pointer, [pointer, ctypes.c_uint64, text, size, text, size]),
             ("cancel", None, [pointer, ctypes.c_uint64]),
             ("poll", size, [pointer, ctypes.c_int, size, ctypes.POINTER(_News), size]),
-            ("document_pages", pointer, [text, text, size]),
+            ("pdf_pages", pointer, [text, text, size]),
             ("page_image", pointer, [text, text, size, ctypes.POINTER(size), ctypes.POINTER(pointer)]),
+            ("documents_open", pointer, [text, ctypes.POINTER(pointer)]),
+            ("documents_close", None, [pointer]),
+            ("documents_add", pointer, [pointer, text, size, ctypes.POINTER(size)]),
+            ("documents_text", pointer, [pointer, size, size, ctypes.POINTER(size)]),
+            ("documents_answer", None, [pointer, size, size, text, size]),
+            ("documents_write", pointer, [pointer, size, ctypes.POINTER(size)]),
+            ("documents_plain_text", pointer, [pointer, size, ctypes.POINTER(size)]),
             ("attention", pointer, [text, ctypes.POINTER(_Array), size])]:
         function = getattr(lib, "tandem_" + name)
         function.restype = result
@@ -127,6 +134,13 @@ def version() -> str:
 def _take_text(lib: ctypes.CDLL, address: int) -> Any:
     try:
         return json.loads(ctypes.string_at(address))
+    finally:
+        lib.tandem_free(address)
+
+
+def _take_bytes(lib: ctypes.CDLL, address: int, size: ctypes.c_size_t) -> bytes:
+    try:
+        return ctypes.string_at(address, size.value)
     finally:
         lib.tandem_free(address)
 
@@ -179,10 +193,10 @@ def attention(request: Dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> No
         raise error_of(_take_text(lib, error))
 
 
-def document_pages(request: Dict[str, Any], content: Optional[bytes]) -> List[int]:
+def pdf_pages(request: Dict[str, Any], content: Optional[bytes]) -> List[int]:
     """The numbers of a PDF file's pages. Waits for the program that reads them. Raises RequestError."""
     lib = library()
-    body: Dict[str, Any] = _take_text(lib, lib.tandem_document_pages(dump(request), content, len(content or b"")))
+    body: Dict[str, Any] = _take_text(lib, lib.tandem_pdf_pages(dump(request), content, len(content or b"")))
     if "error" in body:
         raise error_of(body["error"])
     return list(body["pages"])
@@ -195,10 +209,49 @@ def page_image(request: Dict[str, Any], content: Optional[bytes]) -> bytes:
     image = lib.tandem_page_image(dump(request), content, len(content or b""), ctypes.byref(size), ctypes.byref(error))
     if not image:
         raise error_of(_take_text(lib, error.value or 0))
-    try:
-        return ctypes.string_at(image, size.value)
-    finally:
-        lib.tandem_free(image)
+    return _take_bytes(lib, image, size)
+
+
+class DocumentSet:
+    """Documents whose markup stays in place. Documents and their texts count from 0."""
+
+    def __init__(self, rules: Dict[str, Any]) -> None:
+        """rules: as of tandem_documents_open() (library.h). Raises RequestError."""
+        self._lib = library()
+        error = ctypes.c_void_p()
+        self._handle = self._lib.tandem_documents_open(dump(rules), ctypes.byref(error))
+        if not self._handle:
+            raise error_of(_take_text(self._lib, error.value or 0))
+        weakref.finalize(self, self._lib.tandem_documents_close, self._handle)
+
+    def add(self, source: str) -> int:
+        """Reads the next document. Returns how many texts it has. Raises RequestError."""
+        content, count = source.encode("utf-8", "surrogatepass"), ctypes.c_size_t()
+        error = self._lib.tandem_documents_add(self._handle, content, len(content), ctypes.byref(count))
+        if error:
+            raise error_of(_take_text(self._lib, error))
+        return count.value
+
+    def text(self, document: int, number: int) -> str:
+        """A text to translate."""
+        return self._string(self._lib.tandem_documents_text, document, number)
+
+    def answer(self, document: int, number: int, translation: str) -> None:
+        """Its translation."""
+        content = translation.encode("utf-8", "replace")
+        self._lib.tandem_documents_answer(self._handle, document, number, content, len(content))
+
+    def write(self, document: int) -> str:
+        """The document with its translations. It is gone afterwards."""
+        return self._string(self._lib.tandem_documents_write, document)
+
+    def plain_text(self, document: int) -> str:
+        """Its text without markup."""
+        return self._string(self._lib.tandem_documents_plain_text, document)
+
+    def _string(self, function: Any, *numbers: int) -> str:
+        size = ctypes.c_size_t()
+        return _take_bytes(self._lib, function(self._handle, *numbers, ctypes.byref(size)), size).decode()
 
 
 class Engine:

@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._documents import Document, is_document
 from ._errors import RequestError
 from ._library import dump
+from ._pages import PdfFile, is_pdf
 from ._params import Params, merged
 from ._sound import Image, Sound, file_of_sound, url_of_image
 
@@ -128,11 +128,11 @@ class Pages:
             raise RequestError(f"dpi: {dpi!r} is no whole number", param="dpi")
         self._generations = Generations(None, kwargs)
         self._text = text
-        self._items: List[Tuple[Any, Optional[int]]] = []  # a document and its page, or an image
+        self._items: List[Tuple[Any, Optional[int]]] = []  # a PDF file and its page, or an image
         for image in images:
-            if is_document(image):
-                document = Document(image, dpi)
-                self._items += [(document, page) for page in document.pages(pages)]
+            if is_pdf(image):
+                file = PdfFile(image, dpi)
+                self._items += [(file, page) for page in file.pages(pages)]
             else:
                 self._items.append((image, None))
 

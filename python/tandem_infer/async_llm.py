@@ -4,7 +4,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from dataclasses import replace
-from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Literal, Optional, Sequence, Set,
+from functools import partial
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Set,
                     Sized, Tuple, TypeVar, Union, overload)
 
 import numpy as np
@@ -12,15 +13,17 @@ from numpy.typing import NDArray
 
 from . import _labels as labelling
 from . import _requests as requests
-from ._documents import DPI
+from ._documents import Documents, Glossary, plain_texts
 from ._errors import EngineError, RequestError, error_of, numbered
+from ._flow import checked_window, progress, window_of
 from ._labels import Classification, Labelled
 from ._library import Engine, Inbox, News
 from ._outputs import RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of, transcription_of
+from ._pages import DPI
 from ._params import BeamSearchParams, Params
 from ._requests import Prompt, Prompts, Request
 from ._sound import Image, Sound
-from .llm import _PAGES, LLM, checked_window, engine_options, progress, vector_of_news, window_of
+from .llm import _PAGES, LLM, engine_options, vector_of_news
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,14 +92,25 @@ class AsyncLLM:
         """LLM.stream(): events as they come."""
         return self._events(requests.generation(prompt, sampling_params, kwargs, stream=True))
 
-    async def translate(self, text: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, **kwargs: Any) -> str:
+    async def translate(self, text: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, format: str = "text",
+                        glossary: Optional[Glossary] = None, **kwargs: Any) -> str:
         """LLM.translate() of one text."""
         languages = requests.translation_params(self._engine.facts, tgt_lang, src_lang, kwargs)
-        return (await self.generate(text, **{"split": "auto", **languages, **kwargs})).text
+        params = {"split": "auto", **languages, **kwargs}
+        if format == "text" and glossary is None:
+            return (await self.generate(text, **params)).text
+        documents = await asyncio.to_thread(Documents, [text], format, glossary, src_lang, params["split"])
+        made = requests.Generations(None, params)
+        async for output in self._run(_iterated(documents.texts()), made, self._window, numbers=False):
+            documents.take(output.text)
+        return documents.written[0]
 
-    async def summarize(self, text: str, **kwargs: Any) -> str:
+    async def summarize(self, text: str, *, format: str = "text", **kwargs: Any) -> str:
         """LLM.summarize() of one text."""
-        return (await self.generate(text, **{**requests.summary_params(self._engine.facts), **kwargs})).text
+        params = {**requests.summary_params(self._engine.facts), **kwargs}
+        if format != "text":
+            text, = await asyncio.to_thread(plain_texts, [text], format, params["split"])
+        return (await self.generate(text, **params)).text
 
     async def transcribe(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None, timestamps: bool = True,
                          word_timestamps: bool = False, **kwargs: Any) -> Transcription:
@@ -171,35 +185,42 @@ class AsyncLLM:
             ordered: bool = True, return_errors: bool, window: Optional[int] = None, use_tqdm: Optional[bool] = False,
             **kwargs: Any) -> AsyncIterator[Union[RequestOutput, Exception]]: ...
 
-    async def map(self, prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]], sampling_params: Params = None, *,
-                  ordered: bool = True, return_errors: bool = False, window: Optional[int] = None,
-                  use_tqdm: Optional[bool] = False, **kwargs: Any) -> AsyncIterator[Any]:
+    def map(self, prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]], sampling_params: Params = None, *,
+            ordered: bool = True, return_errors: bool = False, window: Optional[int] = None,
+            use_tqdm: Optional[bool] = False, **kwargs: Any) -> AsyncIterator[Any]:
         """LLM.map(): any number of prompts, from an iterator or an asynchronous one, with bounded memory."""
         source = _iterated(prompts if isinstance(prompts, AsyncIterable) else requests.iterated(prompts))
-        most = checked_window(window, self._window)
+        made = requests.Generations(sampling_params, kwargs)
+        bar = partial(progress, use_tqdm, len(prompts) if isinstance(prompts, Sized) else None)
+        return self._run(source, made, checked_window(window, self._window), ordered=ordered, return_errors=return_errors, bar=bar)
+
+    async def _run(self, source: AsyncIterator[Prompt], made: requests.Generations, window: int, *, ordered: bool = True,
+                   return_errors: bool = False, numbers: bool = True, bar: Callable[[], Any] = lambda: None) -> AsyncIterator[Any]:
+        """numbers: errors say which prompt. bar: makes one when the first answer is asked for."""
         tasks: Set[asyncio.Task[Tuple[int, Union[RequestOutput, Exception]]]] = set()
         done: Dict[int, Union[RequestOutput, Exception]] = {}
         sent, turn, more = 0, 0, True
-        made = requests.Generations(sampling_params, kwargs)
-        bar = progress(use_tqdm, len(prompts) if isinstance(prompts, Sized) else None)
+        shown = bar()
         try:
             while more or tasks or done:
-                while more and len(tasks) + len(done) < most:
+                while more and len(tasks) + len(done) < window:
                     try:
                         prompt = await source.__anext__()
                     except StopAsyncIteration:
                         more = False
                         break
-                    tasks.add(asyncio.ensure_future(self._numbered(sent, prompt, made, return_errors)))
+                    tasks.add(asyncio.ensure_future(self._numbered(sent, prompt, made, numbers)))
                     sent += 1
                 if tasks:
                     ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     tasks -= ended
                     for task in ended:
                         index, output = task.result()
+                        if isinstance(output, Exception) and not return_errors:
+                            raise output
                         done[index] = output
-                        if bar is not None:
-                            bar.update(1)
+                        if shown is not None:
+                            shown.update(1)
                 while done and (turn in done or not ordered):
                     index = turn if ordered else next(iter(done))
                     turn += 1
@@ -207,18 +228,16 @@ class AsyncLLM:
         finally:
             for task in tasks:
                 task.cancel()
-            if bar is not None:
-                bar.close()
+            if shown is not None:
+                shown.close()
 
     async def _numbered(self, index: int, prompt: Prompt, made: requests.Generations,
-                        return_errors: bool) -> Tuple[int, Union[RequestOutput, Exception]]:
+                        numbers: bool) -> Tuple[int, Union[RequestOutput, Exception]]:
         try:
-            return index, output_of((await self._answer(made.request(prompt), index)).body, index)
+            return index, output_of((await self._answer(made.request(prompt), index if numbers else None)).body, index)
         except (RequestError, EngineError, TimeoutError) as error:
-            if isinstance(error, RequestError) and error.index is None:
+            if isinstance(error, RequestError) and error.index is None and numbers:
                 error = numbered(error, index)
-            if not return_errors:
-                raise error
             return index, error
 
     async def _answer(self, request: Request, index: Optional[int] = None) -> News:

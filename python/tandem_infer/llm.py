@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Sized, Tuple,
@@ -13,12 +12,14 @@ from numpy.typing import NDArray
 
 from . import _labels as labelling
 from . import _requests as requests
-from ._documents import DPI, is_document
-from ._errors import MissingFileError, RequestError, error_of, numbered
+from ._documents import Documents, Glossary, plain_texts
+from ._errors import MissingFileError, RequestError, error_of
+from ._flow import POLL_MS, Flow, Make, checked_window, progress, window_of
 from ._labels import Classification, Labelled
-from ._library import Engine, Inbox, News
+from ._library import Engine, News
 from ._outputs import (RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of,
                        transcription_of)
+from ._pages import DPI, is_pdf
 from ._params import BeamSearchParams, Params
 from ._requests import Prompt, Prompts, Request
 from ._sound import Image, Sound
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _Result = TypeVar("_Result")
-Make = Callable[[], Request]
-_POLL_MS = 50  # Ctrl-C waits no longer
 _TOGETHER = 64  # answers that are waited for where all are wanted before any is used
 _SOUNDS = 8  # that are sent at one time: they wait as files
 _PAGES = 64  # likewise: they wait as images
@@ -42,18 +41,6 @@ def engine_options(model: Any, dtype: Any, tensor_parallel_size: int, more: Mapp
         raise MissingFileError(f"model: there is no directory {name!r}", param="model")
     kind = dtype.__name__ if isinstance(dtype, type) else str(dtype)  # numpy.float32, torch.float32, "float32"
     return {"model": name, "dtype": kind.replace("torch.", ""), "tensor_parallel_size": tensor_parallel_size, **more}
-
-
-def window_of(options: Mapping[str, Any]) -> int:
-    """Requests that are sent at one time: enough that the engine never waits for one."""
-    sequences = options.get("max_num_seqs")
-    return 4 * (sequences if isinstance(sequences, int) and sequences > 0 else 256)
-
-
-def checked_window(window: Optional[int], default: int) -> int:
-    if window is not None and window < 1:
-        raise RequestError(f"window: {window} is not 1 or more", param="window")
-    return window or default
 
 
 class LLM:
@@ -120,29 +107,49 @@ class LLM:
         return self.generate(prompts, params, use_tqdm=use_tqdm, **requests.beam_params(params, kwargs))
 
     @overload
-    def translate(self, texts: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
-                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
+    def translate(self, texts: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, format: str = "text",
+                  glossary: Optional[Glossary] = None, use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
     @overload
-    def translate(self, texts: Sequence[str], tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
-                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[str]: ...
+    def translate(self, texts: Sequence[str], tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, format: str = "text",
+                  glossary: Optional[Glossary] = None, use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[str]: ...
 
     def translate(self, texts: Union[str, Sequence[str]], tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
-                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> Union[str, List[str]]:
+                  format: str = "text", glossary: Optional[Glossary] = None, use_tqdm: Optional[bool] = None,
+                  **kwargs: Any) -> Union[str, List[str]]:
         """The texts in another language: a text for a text, a list for a list. Languages by the model's names ("deu_Latn",
         "de_DE") or any that docs/models.md knows; a model of one pair needs none. A text that is longer than the model reads is
-        translated sentence by sentence, its layout kept: split="auto" (docs/documents.md)."""
-        return self._texts(texts, {"split": "auto", **requests.translation_params(self._engine.facts, tgt_lang, src_lang, kwargs), **kwargs}, use_tqdm)
+        translated sentence by sentence, its layout kept: split="auto" (docs/documents.md).
+
+        format: "markdown", "html", "xml", "srt" or "vtt" keeps the markup of the texts, as `tandem translate` does. glossary:
+        words with translations of their own, as {source: target}, pairs of them, or the path of a .tsv or .csv file. With a
+        format or a glossary each sentence is a request, and those of all texts share batches."""
+        params = {"split": "auto", **requests.translation_params(self._engine.facts, tgt_lang, src_lang, kwargs), **kwargs}
+        if format == "text" and glossary is None:
+            return self._texts(texts, params, use_tqdm)
+        documents = Documents(texts, format, glossary, src_lang, params["split"])
+        request = requests.Generations(None, params).request
+        made = (partial(request, text) for text in documents.texts())
+        for answer in self._run(made, documents.total, text_of_news, use_tqdm, together=_TOGETHER, documents=documents):
+            assert isinstance(answer, str)  # (errors are raised)
+            documents.take(answer)
+        return documents.written[0] if isinstance(texts, str) else documents.written
 
     @overload
-    def summarize(self, texts: str, *, use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
+    def summarize(self, texts: str, *, format: str = "text", use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
     @overload
-    def summarize(self, texts: Sequence[str], *, use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[str]: ...
+    def summarize(self, texts: Sequence[str], *, format: str = "text", use_tqdm: Optional[bool] = None,
+                  **kwargs: Any) -> List[str]: ...
 
-    def summarize(self, texts: Union[str, Sequence[str]], *, use_tqdm: Optional[bool] = None,
+    def summarize(self, texts: Union[str, Sequence[str]], *, format: str = "text", use_tqdm: Optional[bool] = None,
                   **kwargs: Any) -> Union[str, List[str]]:
         """The texts in short; the parameters of the model's task "summarization", if it has some. Of a text that is longer than
-        the model reads the summary is one of summaries: split="auto", merge="summary" (docs/documents.md)."""
-        return self._texts(texts, {**requests.summary_params(self._engine.facts), **kwargs}, use_tqdm)
+        the model reads the summary is one of summaries: split="auto", merge="summary" (docs/documents.md). format: as
+        translate(); the summary is of the document's text, and has no markup."""
+        params = {**requests.summary_params(self._engine.facts), **kwargs}
+        if format == "text":
+            return self._texts(texts, params, use_tqdm)
+        plain = plain_texts(texts, format, params["split"])
+        return self._texts(plain[0] if isinstance(texts, str) else plain, params, use_tqdm)
 
     def _texts(self, texts: Union[str, Sequence[str]], params: Dict[str, Any],
                use_tqdm: Optional[bool]) -> Union[str, List[str]]:
@@ -193,7 +200,7 @@ class LLM:
         made = requests.Pages(items, prompt, pages, dpi, kwargs)
         out = self._all((partial(made.request, i) for i in range(len(made))), len(made), output_of_news, use_tqdm, window=_PAGES)
         out = [replace(output, page=made.page(output.index)) for output in out]
-        return out if several or pages is not None or is_document(images) else out[0]
+        return out if several or pages is not None or is_pdf(images) else out[0]
 
     def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True, use_tqdm: Optional[bool] = None,
               **kwargs: Any) -> NDArray[np.float32]:
@@ -303,7 +310,7 @@ class LLM:
         try:
             inbox.submit(0, request.text, request.sound)
             while True:
-                for news in inbox.poll(_POLL_MS):
+                for news in inbox.poll(POLL_MS):
                     if "error" in news.body:
                         raise error_of(news.body["error"])
                     if news.last:
@@ -318,11 +325,14 @@ class LLM:
         return list(self._run(made, total, result, use_tqdm, window=window, together=_TOGETHER))  # type: ignore[arg-type]
 
     def _run(self, made: Iterator[Make], total: Optional[int], result: Callable[[News], _Result], use_tqdm: Optional[bool],
-             *, ordered: bool = True, return_errors: bool = False, window: Optional[int] = None,
-             together: int = 1) -> Iterator[Union[_Result, Exception]]:
+             *, ordered: bool = True, return_errors: bool = False, window: Optional[int] = None, together: int = 1,
+             documents: Optional[Documents] = None) -> Iterator[Union[_Result, Exception]]:
+        """documents: that the requests are parts of."""
         most = checked_window(window, self._window)
         bar = progress(use_tqdm, total)
-        flow = Flow(self._engine.inbox(), made, most, ordered, several=total != 1)
+        several = total != 1 if documents is None else len(documents) > 1
+        prompt_of = (lambda request: request) if documents is None else documents.document_of
+        flow = Flow(self._engine.inbox(), made, most, ordered, several, prompt_of)
         try:
             while flow.fill():
                 for index, news, error in flow.wait(together):
@@ -338,85 +348,15 @@ class LLM:
                 bar.close()
 
 
-class Flow:
-    """Requests of one call: which are sent, and which answers wait for their turn."""
-
-    def __init__(self, inbox: Inbox, made: Iterator[Make], window: int, ordered: bool, several: bool) -> None:
-        self._inbox = inbox
-        self._made: Optional[Iterator[Make]] = made
-        self._window = window
-        self._ordered = ordered
-        self._several = several  # errors say which prompt
-        self._sent = 0  # requests so far
-        self._open = 0  # of these, without an answer
-        self._next = 0  # whose turn it is
-        self._done: Dict[int, Any] = {}  # answers whose turn has not come
-        self._failed: List[Tuple[int, Exception]] = []  # before they were sent
-
-    def fill(self) -> bool:
-        """Sends while there is room. Whether there is anything to wait for."""
-        while self._made is not None and self._open + len(self._done) + len(self._failed) < self._window:
-            make = next(self._made, None)
-            if make is None:
-                self._made = None
-                break
-            index = self._sent
-            self._sent += 1
-            try:
-                request = make()
-                self._inbox.submit(index, request.text, request.sound)
-                self._open += 1
-            except RequestError as error:
-                self._failed.append((index, numbered(error, index, self._several)))
-        return self._open > 0 or bool(self._failed)
-
-    def wait(self, together: int) -> Iterator[Tuple[int, Optional[News], Optional[Exception]]]:
-        """Answers that have come; for `together` of them it waits a moment."""
-        failed, self._failed = self._failed, []
-        for index, error in failed:
-            yield index, None, error
-        if failed or not self._open:
-            return
-        for news in self._inbox.poll(_POLL_MS, min(together, self._open)):
-            if not news.last:
-                continue
-            self._open -= 1
-            body = news.body.get("error")
-            yield news.number, news, error_of(body, news.number, self._several) if body is not None else None
-
-    def put(self, index: int, answer: Any) -> None:
-        self._done[index] = answer
-
-    def ready(self) -> Iterator[Any]:
-        if not self._ordered:
-            while self._done:
-                yield self._done.pop(next(iter(self._done)))
-        while self._next in self._done:
-            yield self._done.pop(self._next)
-            self._next += 1
-
-    def close(self) -> None:
-        self._inbox.close()
-
-
 def output_of_news(news: News) -> RequestOutput:
     return output_of(news.body, news.number)
+
+
+def text_of_news(news: News) -> str:
+    return output_of_news(news).text
 
 
 def vector_of_news(news: News) -> NDArray[np.float32]:
     if news.values is None:
         raise RequestError("pooling: the model gave no vector", param="pooling")
     return news.values
-
-
-def progress(wanted: Optional[bool], total: Optional[int]) -> Any:
-    """tqdm's bar, where it is wanted and there is tqdm."""
-    if wanted is None:
-        wanted = (total or 0) > 1 and sys.stderr is not None and sys.stderr.isatty()
-    if not wanted:
-        return None
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm(total=total, desc="Prompts", unit="it", dynamic_ncols=True)

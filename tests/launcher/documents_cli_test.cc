@@ -232,6 +232,8 @@ TEST(DocumentsCli, Errors) {
       {{"summarize", kDemo, empty}, "no file of a known ending"},
       {{"summarize", kDemo, "a text", "--format", "pdf"}, "--format"},
       {{"translate", kMbart50, "a text", "--to", "de", "--glossary", "x.pdf"}, "x.pdf"},
+      {{"translate", kMbart50, "a text", "--to", "de", "--glossary", "no.tsv"},
+       "--glossary: \"no.tsv\": No such file"},
       {{"translate", kMbart50, "<a> text", "--to", "de", "--format", "xml"}, "not well-formed"},
       {{"summarize", kDemo, empty + "/*.txt"}, "no file matches"},
       {{"summarize", kDemo, "a text", "--output-dir", empty}, "--output-dir"},

@@ -113,6 +113,7 @@ except KeyboardInterrupt:
 
 CALL = "llm.generate(texts, **long)"
 CALLS = [CALL, "list(llm.map(itertools.cycle(texts), **long))", "llm.embed(texts * 8)", "asyncio.run(wait())",
+         "llm.translate(texts, format='html', **long)",
          "[list(llm.stream(text, max_new_tokens=120, min_new_tokens=100)) for text in texts]"]
 
 

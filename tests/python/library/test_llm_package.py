@@ -49,7 +49,7 @@ def test_no_library():
     assert out.returncode == 1 and "ImportError" in out.stderr and "TANDEM_LIBRARY" in out.stderr
 
 
-GUIDE = "".join((ROOT / name).read_text() for name in ("README.md", "python/README.md", "docs/python.md"))
+GUIDE = "".join((ROOT / name).read_text() for name in ("README.md", "python/README.md", "docs/python.md", "docs/documents.md"))
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
@@ -66,6 +66,8 @@ def test_guide(number, tmp_path):
         code = code.replace(f'"{name}"', repr(str(folder)))
     (tmp_path / "talk.mp3").write_bytes(wav(2))  # (what it is, its bytes say)
     (tmp_path / "texts.txt").write_text("A first text.\nA second text.\n")
+    (tmp_path / "page.html").write_text("<h1>The cloud</h1><p>It has <b>many</b> machines.</p>\n")
+    (tmp_path / "terms.tsv").write_text("cloud\tWolke\n")
     (tmp_path / "line.png").write_bytes((ROOT / "tests" / "data" / "images" / "grey8.png").read_bytes())
     out = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120,
                          env={**os.environ, "PYTHONPATH": str(ROOT / "python")})

@@ -13,6 +13,8 @@ def main() -> None:
         outputs: List[RequestOutput] = llm.generate(["A text."], SamplingParams(max_tokens=5), num_beams=4)
         short: str = llm.summarize("A text.")
         several: List[str] = llm.translate(["A text."], tgt_lang="de")
+        page: str = llm.translate("<p>A text.", "de", format="html", glossary={"text": "Text"})
+        pages: List[str] = llm.translate(["A text."], "de", format="markdown", glossary=[("text", "Text")])
         said: Transcription = llm.transcribe(np.zeros(16000, dtype=np.float32))
         vector: NDArray[np.float32] = llm.embed("A text.")
         found: Classification = llm.classify("A text.", labels=["news", "sports"])
@@ -27,7 +29,7 @@ def main() -> None:
         except RequestError as error:
             print(error.param)
         print(found.label, found.scores, pairs[0].logits)
-        print(outputs[0].outputs[0].token_ids, short, several, said.segments, failed, vector.shape, score.token_logprobs)
+        print(outputs[0].outputs[0].token_ids, short, several, page, pages, said.segments, failed, vector.shape, score.token_logprobs)
         print(pipeline("summarization", llm=llm)("A text."))
 
 
@@ -37,6 +39,7 @@ async def work() -> None:
         print(output.text)
         async for event in llm.stream("A text."):
             print(event.text)
+        print(await llm.translate("A text.", "de", format="xml", glossary="terms.tsv"), await llm.summarize("A text.", format="html"))
         print([one.text async for one in llm.map(["A text."])], (await llm.beam_search("A text.")).sequences[0].score)
 
 
