@@ -1,5 +1,6 @@
 """AsyncLLM: the same tokens; streams, cancellation, errors."""
 import asyncio
+import gc
 import itertools
 
 import numpy as np
@@ -135,6 +136,20 @@ def test_errors(llm):
         return True
 
     assert run(llm, work)
+
+
+def test_many_errors(llm):
+    """All fail at once. One error is raised, and the event loop has nothing to say about the others."""
+    async def work(model):
+        said = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: said.append(context["message"]))
+        with pytest.raises(RequestError, match="prompt [0-9]*: num_beams"):
+            await model.generate_many(["A text."] * 50, num_beams=0)
+        await asyncio.sleep(0)
+        gc.collect()
+        return said
+
+    assert run(llm, work) == []
 
 
 def test_close():
