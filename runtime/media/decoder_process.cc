@@ -45,7 +45,7 @@ InputError no_decoder(const std::string& program, const std::string& why) {
 bool is_passed_on(std::string_view variable) {
   const std::string_view name = variable.substr(0, variable.find('='));
   return name == "LD_LIBRARY_PATH" || name == "TANDEM_PYTHON" || name.ends_with("SAN_OPTIONS") ||
-         name.starts_with("QEMU_");
+         name.starts_with("QEMU_") || name.starts_with("FONTCONFIG_");
 }
 
 // What posix_spawn() takes, given back whatever happens.

@@ -93,10 +93,14 @@ std::FILE* fopen(const char* path, const char* mode) {
   return next(path, mode);
 }
 
+// fontconfig reads fonts by it too, while its cache of them is made, and keeps what it has found.
 FT_Error FT_New_Face(FT_Library library, const char* path, FT_Long index, FT_Face* face) {
   const std::string_view bytes = tandem::decoder::known_file(path);
-  if (bytes.empty()) return FT_Err_Cannot_Open_Resource;
-  return FT_New_Memory_Face(library, reinterpret_cast<const FT_Byte*>(bytes.data()),
-                            static_cast<FT_Long>(bytes.size()), index, face);
+  if (!bytes.empty())
+    return FT_New_Memory_Face(library, reinterpret_cast<const FT_Byte*>(bytes.data()),
+                              static_cast<FT_Long>(bytes.size()), index, face);
+  using New = FT_Error (*)(FT_Library, const char*, FT_Long, FT_Face*);
+  static const New next = reinterpret_cast<New>(dlsym(RTLD_NEXT, "FT_New_Face"));
+  return next(library, path, index, face);
 }
 }

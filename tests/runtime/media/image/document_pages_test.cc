@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,23 @@ TEST(DocumentPages, PagesAreDrawn) {
   // Of the second page only letters, in a font that is not in the file.
   EXPECT_GT(std::count(two.rgb.begin(), two.rgb.end(), 0), 300);
   EXPECT_EQ(one.row(150)[3 * 30], 0);  // the square of the first one
+}
+
+// The program's own FT_New_Face() let fontconfig find none, and keep that for the whole host.
+TEST(DocumentPages, FontsAreFoundBeforeThereIsACacheOfThem) {
+  const test::TempDir folder;
+  folder.write("fonts.conf",
+               "<?xml version=\"1.0\"?><!DOCTYPE fontconfig SYSTEM \"fonts.dtd\"><fontconfig>"
+               "<dir>/usr/share/fonts</dir><cachedir>" +
+                   (folder / "cache").string() + "</cachedir></fontconfig>");
+  const auto draw = [&] {
+    setenv("FONTCONFIG_FILE", (folder / "fonts.conf").c_str(), 1);
+    const Image two = decode_image(page_image(file("two.pdf"), 2, 144, "file"), "file");
+    std::filesystem::remove_all(folder.path());
+    std::exit(std::count(two.rgb.begin(), two.rgb.end(), 0) > 300 ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process without a program started before
+  EXPECT_EXIT(draw(), ::testing::ExitedWithCode(0), ".*");
 }
 
 TEST(DocumentPages, WhatIsWrongIsSaid) {
