@@ -132,6 +132,20 @@ class DocumentTexts final : public RequestFormat {
   mutable size_t next_ = 0;  // texts are read in the order of the inputs
 };
 
+// A model that has no languages, or has other pairs of them, would refuse each text.
+void check_named_target(const std::filesystem::path& directory, const ModelConfig& config,
+                        const std::map<std::string, TaskParams>& tasks) {
+  const auto tokenizer = load_tokenizer(directory);
+  const LanguageSet& languages = tokenizer->languages();
+  if (!languages.empty() || !OwnLanguages::of(config, languages).target.empty()) return;
+  std::string pairs;
+  for (const auto& [name, task] : tasks)
+    if (name.starts_with("translation_")) pairs += (pairs.empty() ? "" : ", ") + readable(name);
+  throw invalid_request("--to", pairs.empty() ? "the model has no languages to choose from; leave "
+                                                "out --to if it translates all the same"
+                                              : "the model translates these pairs only: " + pairs);
+}
+
 // A model of many languages would answer in any of them.
 void check_target(const std::filesystem::path& directory, const ModelConfig& config) {
   const auto tokenizer = load_tokenizer(directory);
@@ -153,6 +167,10 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
     for (const char* name : {"tgt_lang", "task", "forced_bos_token_id", "decoder_prompt"})
       names_target |= params.contains(name);
     if (!names_target) check_target(directory, config);
+    // (What a document's language makes of a pair is known when it is read.)
+    if (!options.to.empty() && !options.detects() &&
+        options.params(run.tasks, options.from).contains("tgt_lang"))
+      check_named_target(directory, config, run.tasks);
   }
   DocumentFileOptions files;
   if (options.format != "auto") {

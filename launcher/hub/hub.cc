@@ -79,7 +79,7 @@ class Hub {
     if (settings_.offline) {
       if (cached) return *cached;
       throw model_error(ErrorKind::kInvalidRequest,
-                        not_cached() + ", and HF_HUB_OFFLINE forbids to download it");
+                        not_cached() + ", and HF_HUB_OFFLINE forbids to download it" + way_out());
     }
     if (!is_web_address(settings_.endpoint))
       throw invalid_request("HF_ENDPOINT",
@@ -92,7 +92,8 @@ class Hub {
       throw model_error(ErrorKind::kUnavailable,
                         (cached ? repository_.described() + " cannot be downloaded"
                                 : not_cached() + ", and cannot be downloaded") +
-                            " from " + settings_.endpoint + ": " + e.what());
+                            " from " + settings_.endpoint + ": " + e.what() +
+                            (cached ? "" : way_out()));
     } catch (const StatusError& e) {
       // As huggingface_hub: a token may have run out. But a revision that is gone is gone.
       const InputError error = status_error(e.response, repository_, !settings_.token.empty());
@@ -119,6 +120,12 @@ class Hub {
     return repository_.described() + " is not a directory, and not in the cache " +
            cache_.root().string() +
            (missing_.empty() ? "" : " completely (" + printable(missing_) + " is missing)");
+  }
+
+  // For a machine that reaches no hub.
+  std::string way_out() const {
+    return "; without a network, download it elsewhere (hf download " + source_.model +
+           " --local-dir DIR), copy DIR here and give it as the model";
   }
 
   fs::path instead(const fs::path& cached, const std::string& why) {

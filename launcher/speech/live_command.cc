@@ -34,6 +34,29 @@ constexpr int kNapMs = 20;           // between looks at the engine
 constexpr double kMostSeconds = 60;  // that wait; then the input does
 constexpr size_t kRead = 32768;
 
+// What a file begins with that is no samples, though it could be heard as such.
+std::optional<std::string_view> name_of_file(std::string_view begin) {
+  using namespace std::string_view_literals;
+  struct Kind {
+    size_t at;
+    std::string_view bytes, name;
+  };
+  static constexpr std::array kKinds{
+      Kind{4, "ftyp"sv, "an MP4 or M4A file"},
+      Kind{0, "ID3\2"sv, "an MP3 file"},
+      Kind{0, "ID3\3"sv, "an MP3 file"},
+      Kind{0, "ID3\4"sv, "an MP3 file"},
+      Kind{0, "OggS"sv, "an Ogg file"},
+      Kind{0, "fLaC"sv, "a FLAC file"},
+      Kind{0, "\x1a\x45\xdf\xa3"sv, "a WebM or MKV file"},
+      Kind{0, "FORM"sv, "an AIFF file"},
+      Kind{0, "#!AMR"sv, "an AMR file"},
+  };
+  for (const Kind& kind : kKinds)
+    if (begin.size() > kind.at && begin.substr(kind.at).starts_with(kind.bytes)) return kind.name;
+  return std::nullopt;
+}
+
 // Standard input as samples.
 class LiveInput {
  public:
@@ -61,6 +84,13 @@ class LiveInput {
   // Whether the samples begin there.
   bool begin() {
     constexpr std::string_view kRiff = "RIFF";
+    constexpr size_t kTelling = 8;  // bytes that tell a file from samples
+    if (bytes_.size() < kTelling && !ended_) return false;
+    if (const auto file = name_of_file(bytes_))
+      throw invalid_request("standard input",
+                            "is " + std::string(*file) +
+                                ", not samples: leave out --live, or let ffmpeg -i FILE -f s16le "
+                                "-ac 1 -ar 16000 - make samples of it");
     const bool riff = bytes_.starts_with(kRiff);
     if (!riff && (bytes_.size() >= kRiff.size() || ended_ || !kRiff.starts_with(bytes_))) {
       rate_ = kRate;

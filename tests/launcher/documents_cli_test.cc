@@ -2,7 +2,9 @@
 // out.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -120,6 +122,30 @@ TEST(DocumentsCli, TasksOfT5AreChosen) {
   const ProcessResult expected = run(by_hand), got = run(chosen);
   EXPECT_EQ(expected.status, 0) << expected.err;
   EXPECT_EQ(got.out, expected.out);
+}
+
+// The flag is named, and what the model has: before the engine starts, once for all texts.
+TEST(DocumentsCli, ATargetOfAModelWithoutLanguages) {
+  const ProcessResult none = run({"translate", kDemo, "One.", "Two.", "--to", "de"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_EQ(none.err,
+            "tandem: --to: the model has no languages to choose from; leave out --to if it "
+            "translates all the same\n");
+  TempDir dir;
+  const std::filesystem::path t5 = dir.path() / "t5";
+  std::filesystem::copy(kT5, t5);
+  nlohmann::json config = nlohmann::json::parse(read_file(t5 / "config.json"));
+  config["task_specific_params"] = {{"summarization", {{"prefix", "summarize: "}}},
+                                    {"translation_en_to_de", {{"prefix", "to German: "}}}};
+  std::filesystem::remove(t5 / "config.json");
+  dir.write("t5/config.json", config.dump());
+  const ProcessResult other = run({"translate", t5.string(), "One.", "--to", "Italian"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_EQ(other.err,
+            "tandem: --to: the model translates these pairs only: translation_en_to_de\n");
+  const ProcessResult pair =
+      run({"translate", t5.string(), "One.", "--to", "German", "--max-new-tokens", "4"});
+  EXPECT_EQ(pair.status, 0) << pair.err;
 }
 
 // A word is a text where it is no file and does not look like one.

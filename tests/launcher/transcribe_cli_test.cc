@@ -245,6 +245,23 @@ TEST_F(TranscribeCli, Live) {
   }
 }
 
+// Heard as samples it would be noise, of which a model makes words.
+TEST_F(TranscribeCli, LiveRefusesFilesThatAreNoSamples) {
+  for (const auto& [begin, kind] : {std::pair(std::string("\0\0\0\x1c"
+                                                          "ftypM4A ",
+                                                          12),
+                                              "an MP4 or M4A file"),
+                                    {"ID3\4" + std::string(8, '\0'), "an MP3 file"},
+                                    {"OggS" + std::string(8, '\0'), "an Ogg file"}}) {
+    const ProcessResult r = testing::tandem({"transcribe", model_.path().string(), "--live"},
+                                            begin + std::string(64000, 'x'));
+    EXPECT_EQ(r.status, 2);
+    EXPECT_EQ(r.out, "");
+    EXPECT_NE(r.err.find(kind), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find("leave out --live"), std::string::npos) << r.err;
+  }
+}
+
 TEST_F(TranscribeCli, NamesOfOtherPrograms) {
   for (const auto& [name, id] :
        {std::pair("small", "openai/whisper-small"), {"turbo", "openai/whisper-large-v3-turbo"}}) {

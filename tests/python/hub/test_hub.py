@@ -121,7 +121,8 @@ def test_redirects(hub, home, expected):
 
 
 def test_offline(hub, home, expected):
-    check_error(home.generate(HF_HUB_OFFLINE="1"), ID, "main", "HF_HUB_OFFLINE", "not in the cache", str(home.folder))
+    check_error(home.generate(HF_HUB_OFFLINE="1"), ID, "main", "HF_HUB_OFFLINE", "not in the cache", str(home.folder),
+                f"hf download {ID} --local-dir DIR")
     assert not hub.requests()
     assert home.generate().returncode == 0
     commit = hub.repositories[ID].commit

@@ -144,7 +144,8 @@ def test_unreachable_with_a_cache(hub, home, expected):
     assert home.generate().stdout == expected
     assert [r["path"].rsplit("/")[-1] for r in hub.requests(method="GET")] == ["main", "config.json"]
     assert (home.repository / "refs/main").read_text() == hub.repositories[ID].commit
-    check_error(home.generate(model="other/model", HF_ENDPOINT=nobody), "other/model", "not in the cache", status=1)
+    check_error(home.generate(model="other/model", HF_ENDPOINT=nobody), "other/model", "not in the cache",
+                "hf download other/model --local-dir DIR", status=1)
     check_error(home.generate(model="other/model", HF_ENDPOINT="htp:/x"), "HF_ENDPOINT")
 
 
