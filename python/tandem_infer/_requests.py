@@ -209,7 +209,7 @@ def translation_params(facts: Mapping[str, Any], tgt_lang: Optional[str], src_la
     tasks = facts.get("tasks") or []
     if tgt_lang is None and facts.get("needs_target_language") and _TARGETS.isdisjoint(given):
         raise RequestError(f"tgt_lang: is missing: the model translates into {len(facts['target_languages'])} languages, "
-                           "which facts[\"target_languages\"] lists", param="tgt_lang")
+                           "which LLM.facts[\"target_languages\"] lists", param="tgt_lang")
     if facts.get("target_languages") or not tasks:
         return named_ones  # also of a model of one pair, which may be named
     named = [t for t in tasks if t.startswith("translation")

@@ -74,8 +74,8 @@ void find_speech(AudioFile& file, const SpeechSettings& settings,
                                           " samples a second instead of 16000");
   throw not_supported(
       "vad_filter",
-      "the server has no network that finds speech: pip install silero-vad where it "
-      "runs, or --vad-model FILE");
+      "there is no network that finds speech here: pip install --no-deps silero-vad, or "
+      "--vad-model FILE");
 }
 
 }  // namespace
