@@ -39,7 +39,7 @@ size_t nodes_of_step(int rows, const Way& way,
   LLMEngine engine(config);
   for (int i = 0; i < rows; ++i)
     engine.add_request(std::to_string(i), testing::json{{"prompt_token_ids", {0, 5, 6, 7, 2}}},
-                       testing::json{{"max_tokens", 12},
+                       testing::json{{"max_tokens", 6},
                                      {"suppress_tokens",
                                       way.processors ? testing::json{5} : testing::json::array()},
                                      {"min_tokens", 0},

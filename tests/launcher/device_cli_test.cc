@@ -41,7 +41,7 @@ class Variable {
 ProcessResult generate(std::vector<std::string> flags) {
   std::vector<std::string> args{
       TANDEM_BINARY,       "generate", "--model",        testing::golden_dir("bart-tiny").string(),
-      "--max-new-tokens",  "12",       "--max-num-seqs", "2",
+      "--max-new-tokens",  "8",        "--max-num-seqs", "2",
       "A few words of it."};
   args.insert(args.end() - 1, flags.begin(), flags.end());
   return testing::run_process(args, {});
