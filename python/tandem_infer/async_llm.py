@@ -228,6 +228,7 @@ class AsyncLLM:
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # so that the loop says nothing about them
             if shown is not None:
                 shown.close()
 

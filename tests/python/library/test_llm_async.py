@@ -142,7 +142,8 @@ def test_many_errors(llm):
     """All fail at once. One error is raised, and the event loop has nothing to say about the others."""
     async def work(model):
         said = []
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: said.append(context["message"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: said.append((context["message"], repr(context.get("exception")))))
         with pytest.raises(RequestError, match="prompt [0-9]*: num_beams"):
             await model.generate_many(["A text."] * 50, num_beams=0)
         await asyncio.sleep(0)
