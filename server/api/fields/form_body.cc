@@ -60,6 +60,11 @@ void refuse_foreign_page(const HttpRequest& request) {
 
 json parse_form(const HttpRequest& request, const FormFields& known) {
   const std::string_view body = request.body;
+  // curl sends JSON as a form unless it is told otherwise.
+  if (body.starts_with('{'))
+    throw invalid_request("content-type",
+                          "says that the body is a form, but it begins as JSON does (curl: -H "
+                          "'Content-Type: application/json')");
   const auto fields = static_cast<size_t>(std::count(body.begin(), body.end(), '&')) + 1;
   if (request.memory &&
       !request.memory->grow_by(body.size() * kParsedFormBytes + fields * kFieldBytes))

@@ -19,6 +19,11 @@ constexpr int kMostAlternatives = 15;
 // Of forms: texts, however they look.
 constexpr const char* kLibreTranslateTexts[] = {"q", "source", "target", "format", "api_key"};
 
+// LibreTranslate's own codes, which its earlier versions listed, and which it still takes.
+std::string as_iso_code(const std::string& code) {
+  return code == "zt" ? "zh-Hant" : code == "pb" ? "pt-BR" : code;
+}
+
 }  // namespace
 
 bool is_libretranslate_path(std::string_view path) {
@@ -60,7 +65,7 @@ LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& 
   const auto target = take_string(body, "target");
   if (!target) throw invalid_request("target", "is missing");
   if (*source != "auto") {
-    body["source_lang"] = *source;
+    body["source_lang"] = as_iso_code(*source);
   } else if (languages.has_source()) {
     const auto found = detect_known_languages(*q, languages);
     if (found.empty())
@@ -74,7 +79,7 @@ LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& 
     });
     out.detected = it == found.end() ? DetectedLanguage{fixed.source, 0} : *it;
   }
-  body["target_lang"] = *target;
+  body["target_lang"] = as_iso_code(*target);
   body["text"] = *q;
   if (out.alternatives > 0) {
     const int sequences = out.alternatives + 1;

@@ -50,6 +50,33 @@ TEST(LibreTranslate, OneText) {
   EXPECT_EQ(s.context.prompts_under_way, 0);
 }
 
+// Clients of earlier LibreTranslates have them from its list of languages.
+TEST(LibreTranslate, ItsOwnCodes) {
+  FakeServer s;
+  s.tokenizer.named = LanguageSet({"", "", "", Target::kForcedBos},
+                                  {{"zho_Hans", 7}, {"zho_Hant", 8}, {"por_Latn", 9}},
+                                  /*has_source=*/true, "por_Latn");
+  const auto e = s.ask("POST", "/translate", R"({"q": "a", "source": "pb", "target": "zt"})");
+  ASSERT_EQ(s.engine.requests.size(), 1u);
+  EXPECT_EQ(s.engine.requests[0].options.src_lang(), "por_Latn");
+  EXPECT_EQ(s.engine.requests[0].options.tgt_lang(), "zho_Hant");
+  answer(s, 0, {"A"});
+  e->run_posted();
+}
+
+// What curl -d makes of it.
+TEST(LibreTranslate, JsonThatIsCalledAForm) {
+  FakeServer s;
+  s.tokenizer.named = many();
+  for (const char* path : {"/translate", "/v2/translate"}) {
+    const auto e = s.ask("POST", path, R"({"q": "a", "source": "en", "target": "de"})",
+                         {{"content-type", "application/x-www-form-urlencoded"}});
+    EXPECT_EQ(e->status(), 400);
+    EXPECT_NE(e->json().dump().find("Content-Type: application/json"), std::string::npos)
+        << e->json().dump();
+  }
+}
+
 TEST(LibreTranslate, AListWithDetectionAndAlternatives) {
   FakeServer s;
   s.tokenizer.named = many();
