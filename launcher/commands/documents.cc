@@ -1,5 +1,6 @@
 // tandem summarize, tandem translate: whole texts, files and folders in, one text for each out
 // (docs/documents.md).
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -132,6 +133,15 @@ class DocumentTexts final : public RequestFormat {
   mutable size_t next_ = 0;  // texts are read in the order of the inputs
 };
 
+// Whether the family's tokenizers tell languages apart. (To load one takes as long as the engine
+// does for it.)
+bool knows_languages(const ModelConfig& config) {
+  const auto& rules = find_family(config).tokenizers;
+  return std::any_of(rules.begin(), rules.end(), [](const TokenizerRule& rule) {
+    return rule.languages.target != TokenizerRule::Languages::Target::kNone;
+  });
+}
+
 // A model that has no languages, or has other pairs of them, would refuse each text.
 void check_named_target(const std::filesystem::path& directory, const ModelConfig& config,
                         const std::map<std::string, TaskParams>& tasks) {
@@ -168,7 +178,7 @@ void open_files(const DocumentOptions& options, DocumentRun& run) {
       names_target |= params.contains(name);
     if (!names_target) check_target(directory, config);
     // (What a document's language makes of a pair is known when it is read.)
-    if (!options.to.empty() && !options.detects() &&
+    if (!options.to.empty() && !options.detects() && !knows_languages(config) &&
         options.params(run.tasks, options.from).contains("tgt_lang"))
       check_named_target(directory, config, run.tasks);
   }
