@@ -101,6 +101,10 @@ void WaitingLine::take(LinePlace& place) {
   remove(place);
 }
 
+bool WaitingLine::LaneAges::is_steady(double age) const {
+  return std::any_of(steady.begin(), steady.end(), [age](const Ages& a) { return a.have(age); });
+}
+
 // --- Who is next ---------------------------------------------------------------------------------
 
 LinePlace* WaitingLine::first(double now) {
@@ -273,8 +277,7 @@ bool WaitingLine::is_late(const LinePlace& place, double now) {
   refresh(now);
   const LaneAges& ages = known_ages(lane_of(place));
   const double age = now - place.arrival;
-  const auto in = [age](const Ages& span) { return age >= span.from && age <= span.to; };
-  return age > ages.sure && std::none_of(ages.steady.begin(), ages.steady.end(), in);
+  return age > ages.sure && !ages.is_steady(age);
 }
 
 void WaitingLine::add_up(double now) {
@@ -287,10 +290,9 @@ void WaitingLine::add_up(double now) {
       if (lane.ages.young != kForever) young_until_ = std::max(young_until_, lane.ages.young);
       for (const LinePlace* place : lane.places) {
         const double age = now - place->arrival;
-        const auto in = [age](const Ages& ages) { return age >= ages.from && age <= ages.to; };
         if (age <= lane.ages.young)
           young_work_ += place->work;
-        else if (std::any_of(lane.ages.steady.begin(), lane.ages.steady.end(), in))
+        else if (lane.ages.is_steady(age))
           steady_work_ += place->work;
       }
     }

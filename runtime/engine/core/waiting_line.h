@@ -90,12 +90,14 @@ class WaitingLine {
   using Places = std::set<LinePlace*, ByArrival>;
   struct Ages {
     double from = 0, to = 0;
+    bool have(double age) const { return age >= from && age <= to; }
   };
   struct LaneAges {
     double young = 0;               // seconds: until then they are served by arrival
     double sure = 0;                // until then nearly all stay until they are served
     std::vector<Ages> steady = {};  // later ages at which most stay until they are served; the
                                     // oldest first
+    bool is_steady(double age) const;
   };
   // Requests that are alike in size and in what their clients say.
   struct Lane {
