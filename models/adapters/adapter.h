@@ -20,9 +20,9 @@ class MappedFile;
 // in front or lack it (ModelFamily::base). One thread.
 class Adapter final : public AdapterChanges {
  public:
-  // Reads both files. Throws InputError naming the file, and the key or the tensor: broken, of
-  // another kind, a tensor without its fellow, a rank that is not the configuration's or above
-  // max_rank. base: the prefix, without its dot.
+  // Reads both files. Throws InputError naming the file, and the key or the tensor. A file may be
+  // broken or of another kind. A tensor may lack its fellow. A rank may exceed max_rank, or differ
+  // from the configuration's. base: the prefix, without its dot.
   static Adapter open(const std::filesystem::path& directory, const std::string& base,
                       int max_rank);
 

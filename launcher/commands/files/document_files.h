@@ -20,12 +20,9 @@ struct DocumentInput {
   std::string end = {};  // line ends behind the text, once it has been read
 };
 
-// Arguments to inputs:
-// - an existing file: itself
-// - a folder: its files of known formats, by name
-// - a pattern with * or ?: the files that match
-// - "-": standard input
-// - anything with a blank in it: a text
+// The inputs that arguments stand for. A file is one input. A folder gives its files of known
+// formats, by name. A pattern with * or ? gives the files that match. "-" is standard input. What
+// has a blank in it is a text.
 // Throws InputError naming the argument: no such file, nothing in the folder, no match.
 std::vector<DocumentInput> find_documents(const std::vector<std::string>& arguments);
 
