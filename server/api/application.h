@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/engine/engine_api.h"
+#include "runtime/media/sound/live/live_turns.h"
 #include "server/api/deepl/glossary_store.h"
 #include "server/api/documents/document_store.h"
 #include "server/api/fixed_languages.h"
@@ -50,6 +51,7 @@ struct AppContext {
   bool speech_times = false;                           // it says when each text is said
   std::shared_ptr<const VoiceSource> voice = nullptr;  // finds speech in live sound; null: nothing
   std::atomic<int> live_sessions{0};
+  LiveTurns live_turns = {};
   std::atomic<bool> ending{false};  // the server finishes what has begun, and takes nothing new
   std::atomic<int> prompts_under_way{0};
   // Reserves room for that many prompts. False: answer with a 429.

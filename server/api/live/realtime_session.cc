@@ -185,14 +185,25 @@ void RealtimeSession::commit(const json& event) {
 // What the state of the transcription has to say, and wants.
 void RealtimeSession::pump() {
   while (!ended_) {
+    const bool due = live_->has_window();
     for (const LiveEvent& event : live_->events()) tell(event);
-    auto window = live_->next();
-    if (!window) break;
-    submit(std::move(*window));
+    if (!due && !under_way_) turn_.reset();
+    if (!due || !has_turn()) break;
+    submit(*live_->next());
   }
   if (ended_) return;
   if (ending_ && live_->idle()) return exchange_->end_socket(1001, "the server ends");
   exchange_->hold(!ending_ && live_->seconds_waiting() > kMostSeconds);
+}
+
+// Asks for it. The window is cut when it has come, with all the sound that there is then.
+bool RealtimeSession::has_turn() {
+  if (turn_ == nullptr)
+    turn_ = app_.live_turns.ask([session = weak_from_this()] {
+      const auto self = session.lock();
+      if (self) self->exchange_->post([self] { self->pump(); });
+    });
+  return turn_->has_come();
 }
 
 std::string RealtimeSession::item_id(int64_t item) const {
@@ -264,8 +275,10 @@ void RealtimeSession::submit(LiveWindow window) {
     error.set_type(api_name(ErrorKind::kOverloaded));
     error.set_message("the server has too many requests (--max-requests)");
     under_way_.reset();
+    turn_.reset();
     return live_->fail(number, error);
   }
+  turn_->begin(seconds_since({}));
   EngineApi::Request request;
   const LiveModel model{.times = app_.speech_times,
                         .tasks = !app_.speech_languages.empty(),
@@ -289,6 +302,8 @@ void RealtimeSession::take(int number, const proto::RequestChunk& chunk) {
   if (!last) return;
   report();
   const LiveAnswer answer = std::move(std::exchange(under_way_, std::nullopt)->answer);
+  if (turn_ != nullptr && !answer.error()) turn_->end(seconds_since({}));
+  turn_.reset();
   if (ended_) return;
   if (answer.error())
     live_->fail(number, *answer.error());
@@ -316,6 +331,7 @@ void RealtimeSession::end() {
 void RealtimeSession::gone() {
   ended_ = true;
   slot_.reset();
+  turn_.reset();
   if (under_way_) app_.engine.cancel(under_way_->id);
 }
 

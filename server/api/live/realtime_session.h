@@ -48,6 +48,7 @@ class RealtimeSession final : public std::enable_shared_from_this<RealtimeSessio
   void commit(const nlohmann::json& event);
   void make_live();
   void pump();
+  bool has_turn();
   void tell(const LiveEvent& event);
   void tell_committed(int64_t item);
   void submit(LiveWindow window);
@@ -73,6 +74,7 @@ class RealtimeSession final : public std::enable_shared_from_this<RealtimeSessio
   RealtimeSettings settings_;
   std::optional<LiveTranscriber> live_;
   std::optional<UnderWay> under_way_;
+  std::unique_ptr<LiveTurns::Turn> turn_;  // of the window that is under way, or due
   bool before_ = false;  // in the shape that OpenAI had before
   bool has_sound_ = false;
   bool ending_ = false;  // no more sound is taken; the socket ends with the last text

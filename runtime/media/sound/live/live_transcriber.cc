@@ -199,9 +199,13 @@ bool LiveTranscriber::due(const Item& item) const {
   return item.asked_to < sure && item.end() >= sure && item.spoken_to > item.begin;
 }
 
-std::optional<LiveWindow> LiveTranscriber::next() {
+bool LiveTranscriber::has_window() {
   complete_what_is_done();
-  if (under_way_ || items_.empty() || !due(items_.front())) return std::nullopt;
+  return !under_way_ && !items_.empty() && due(items_.front());
+}
+
+std::optional<LiveWindow> LiveTranscriber::next() {
+  if (!has_window()) return std::nullopt;
   Item& item = items_.front();
   LiveWindow window;
   window.number = next_window_++;

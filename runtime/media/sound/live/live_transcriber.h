@@ -93,6 +93,8 @@ class LiveTranscriber {
   // The same as commit(), and sound that is too short for it is forgotten.
   void finish();
 
+  // Whether next() has one.
+  bool has_window();
   // The next window; nothing: none is due, or one is under way.
   std::optional<LiveWindow> next();
   // Of the window under way. Answers of a window that clear() has forgotten are ignored.

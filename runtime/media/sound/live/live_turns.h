@@ -1,0 +1,93 @@
+// How many windows of live sound an engine transcribes at once, and whose is next. Each session has
+// one window under way, and cuts the next when its turn comes: a window that waits for the machine
+// would grow old there. Too many at once, and all of them wait for the encoders of all; too few,
+// and decoders share no batch.
+//
+// With k at once a window takes a + b k seconds: b is what cannot be shared, such as an encoder
+// that keeps the machine busy. Each of n sessions then has one in n / k of them. A word waits half
+// of that for its first window, and all of it for the one that settles it:
+//   (a + b k) (1.5 n / k + 1) seconds, least at k = sqrt(1.5 n a / b).
+// a and b are fitted to what windows have taken.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace tandem {
+
+// Seconds of a window over the number of them at once, as a line. What is long ago counts less.
+class WindowSeconds {
+ public:
+  // at_once: on average while it was under way, from 1 on.
+  void add(double at_once, double seconds);
+  // The number that gives `sessions` their text soonest; 1 .. sessions.
+  int best(int sessions) const;
+
+ private:
+  double weight_ = 0, at_once_ = 0, seconds_ = 0;  // sums: of weights, and weighted
+  double square_ = 0, product_ = 0;                // at_once², at_once × seconds
+};
+
+// Of all sessions of a server. Any thread; callbacks are called without a lock, by whoever gives up
+// the place that they get. It outlives its turns. `now`: seconds of one clock.
+class LiveTurns {
+ public:
+  // A session's claim to a place, from asking until its window has come back. Its end gives it up.
+  class Turn {
+   public:
+    ~Turn() { turns_.leave(*this); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    bool has_come() const;
+    // Its window begins, or another in its place. After has_come().
+    void begin(double now) { turns_.begin(*this, now); }
+    // The window has come back as it should: what it took is learnt from.
+    void end(double now) { turns_.end(*this, now); }
+
+   private:
+    friend class LiveTurns;
+    Turn(LiveTurns& turns, std::function<void()> on_turn)
+        : turns_(turns), on_turn_(std::move(on_turn)) {}
+
+    LiveTurns& turns_;
+    // Guarded by the lock of turns_.
+    std::function<void()> on_turn_;
+    bool has_come_ = false, has_begun_ = false;
+    double begun_ = 0, busy_before_ = 0;  // when the window began, and busy_ then
+  };
+
+  // on_turn is called when the turn has come, unless it has at once.
+  std::unique_ptr<Turn> ask(std::function<void()> on_turn);
+
+  int num_waiting() const;
+  int num_under_way() const;  // places that are taken
+  void check_integrity() const;
+
+ private:
+  // Every so many turns one more than the best number may be under way: else nothing tells the
+  // costs apart.
+  static constexpr uint64_t kTryMore = 8;
+
+  void begin(Turn& turn, double now);
+  void end(Turn& turn, double now);
+  void leave(Turn& turn);
+  std::vector<std::function<void()>> grant() REQUIRES(mutex_);
+  void pass(double now) REQUIRES(mutex_);
+  void stop(Turn& turn) REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::list<Turn*> waiting_ GUARDED_BY(mutex_);  // in their order
+  int places_ GUARDED_BY(mutex_) = 0;            // taken
+  int computing_ GUARDED_BY(mutex_) = 0;         // windows that have begun
+  uint64_t granted_ GUARDED_BY(mutex_) = 0;
+  double now_ GUARDED_BY(mutex_) = 0;   // the last time that was told
+  double busy_ GUARDED_BY(mutex_) = 0;  // until then: the sum of all windows' seconds
+  WindowSeconds seconds_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem
