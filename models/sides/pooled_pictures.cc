@@ -62,6 +62,13 @@ std::vector<EncoderLayer> layers_of(const Weights& w, const Build& b, const Visi
   return out;
 }
 
+// Published files have a name more than those that transformers 5.24 saves.
+Weights tower_of(const Weights& w) {
+  const Weights tower = w / "vision_tower";
+  const std::string saved = (tower / "embeddings.patch_embedding.weight").scope();
+  return tower.source().find(saved) != nullptr ? tower : tower / "vision_model";
+}
+
 Tensor position_table(const Weights& w, const Build& b, const VisionConfig& v) {
   const Shape shape{v.patches.count(), v.d_model};
   return b.ctx.resident(to_float((w / "position_embedding").get("weight", shape)).reshape(shape));
@@ -93,17 +100,16 @@ PooledPictures::PooledPictures(const Weights& w, const Build& b, const Config& c
     : build_(b),
       config_(c),
       heads_(b, c.vision.heads, c.vision.d_model / c.vision.heads),
-      projection_(w / "vision_tower.vision_model.embeddings.patch_embedding", b, c.vision.d_model,
+      projection_(tower_of(w) / "embeddings.patch_embedding", b, c.vision.d_model,
                   c.vision.patches),
-      positions_(position_table(w / "vision_tower.vision_model.embeddings", b, c.vision)),
-      layers_(
-          layers_of(w / "vision_tower.vision_model.encoder.layers", b.of_many_rows(), c.vision)),
-      last_norm_(w / "vision_tower.vision_model.post_layernorm", b, c.vision.d_model, c.vision.eps),
+      positions_(position_table(tower_of(w) / "embeddings", b, c.vision)),
+      layers_(layers_of(tower_of(w) / "encoder.layers", b.of_many_rows(), c.vision)),
+      last_norm_(tower_of(w) / "post_layernorm", b, c.vision.d_model, c.vision.eps),
       pooled_norm_(w / "multi_modal_projector.mm_soft_emb_norm", b, c.vision.d_model, c.vision.eps,
                    NormKind::kRmsPlusOne),
       part_(shard_range(c.vision.d_model, b.comm.rank(), b.comm.size())),
       product_(product_of(w / "multi_modal_projector", b, c, part_)) {
-  (w / "vision_tower.vision_model.head").skip();
+  (tower_of(w) / "head").skip();
 }
 
 Tensor PooledPictures::forward(const StepTensors& in) const {
