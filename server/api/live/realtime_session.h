@@ -75,7 +75,7 @@ class RealtimeSession final : public std::enable_shared_from_this<RealtimeSessio
   std::optional<LiveTranscriber> live_;
   std::optional<UnderWay> under_way_;
   std::unique_ptr<LiveTurns::Turn> turn_;  // of the window that is under way, or due
-  bool before_ = false;  // in the shape that OpenAI had before
+  bool before_ = false;                    // in the shape that OpenAI had before
   bool has_sound_ = false;
   bool ending_ = false;  // no more sound is taken; the socket ends with the last text
   bool ended_ = false;

@@ -1,8 +1,7 @@
 // Sessions of /v1/realtime without sockets and without an engine.
 #include <gtest/gtest.h>
 
-#include "base/strings/base64.h"
-#include "tests/support/network/speech_server.h"
+#include "tests/support/network/live_server.h"
 
 namespace tandem::realtime_test {
 namespace {
@@ -10,61 +9,7 @@ namespace {
 using nlohmann::json;
 using server::Headers;
 using test::FakeExchange;
-
-const Headers kUpgrade = {{"host", "here:8000"},
-                          {"connection", "keep-alive, Upgrade"},
-                          {"upgrade", "websocket"},
-                          {"sec-websocket-version", "13"},
-                          {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="}};
-
-Headers with(Headers more) {
-  Headers out = kUpgrade;
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
-}
-
-struct LiveServer : test::SpeechServer {
-  LiveServer() { context.speech_times = true; }
-
-  std::shared_ptr<FakeExchange> open(const std::string& query = "", const Headers& more = {}) {
-    return ask("GET", "/v1/realtime" + query, "", with(more));
-  }
-  // The client's event; the server's answers.
-  std::vector<json> tell(const json& event) { return tell_text(event.dump()); }
-  std::vector<json> tell_text(const std::string& text) {
-    exchanges.back()->say(text);
-    exchanges.back()->run_posted();
-    return news();
-  }
-  std::vector<json> news() {
-    std::vector<json> out;
-    for (const std::string& message : std::exchange(exchanges.back()->messages, {}))
-      out.push_back(json::parse(message));
-    return out;
-  }
-  // Sound at 24 kHz.
-  std::vector<json> append(double seconds, int16_t value = 1000) {
-    std::string bytes;
-    for (int i = 0; i < static_cast<int>(seconds * 24000); ++i) {
-      const int16_t sample = i % 20 < 10 ? value : static_cast<int16_t>(-value);
-      bytes += static_cast<char>(sample & 255);
-      bytes += static_cast<char>(sample >> 8);
-    }
-    return tell({{"type", "input_audio_buffer.append"}, {"audio", encode_base64(bytes)}});
-  }
-  std::vector<json> update(const json& input) {
-    return tell({{"type", "session.update"}, {"session", {{"audio", {{"input", input}}}}}});
-  }
-  // The engine's answer to the last window.
-  std::vector<json> hear(const std::string& text, double seconds = 1) {
-    proto::RequestChunk chunk;
-    chunk.set_language("<|de|>");
-    add(chunk, 0, text, 0, seconds, true);
-    chunk.set_finished(true);
-    say(chunk);
-    return news();
-  }
-};
+using test::LiveServer;
 
 std::vector<std::string> types(const std::vector<json>& events) {
   std::vector<std::string> out;
@@ -104,11 +49,12 @@ TEST(Realtime, OpensForWhoMay) {
   EXPECT_EQ(s.ask("GET", "/v1/realtime")->status(), 426);
   EXPECT_EQ(*s.exchanges.back()->header("upgrade"), "websocket");
   EXPECT_EQ(s.ask("POST", "/v1/realtime")->status(), 405);
-  Headers odd = kUpgrade;
+  Headers odd = test::kUpgrade;
   odd.back().second = "short";
   EXPECT_EQ(s.ask("GET", "/v1/realtime", "", odd)->status(), 400);
   test::FakeServer text;
-  EXPECT_EQ(text.ask("GET", "/v1/realtime", "", kUpgrade)->status(), 400) << "it reads no sound";
+  EXPECT_EQ(text.ask("GET", "/v1/realtime", "", test::kUpgrade)->status(), 400)
+      << "it reads no sound";
 }
 
 TEST(Realtime, ChecksOrigins) {
@@ -133,16 +79,6 @@ TEST(Realtime, ChecksKeys) {
   EXPECT_EQ(
       s.open("", {{"sec-websocket-protocol", "realtime, openai-insecure-api-key.wrong"}})->status(),
       401);
-}
-
-TEST(Realtime, SessionsAreCounted) {
-  LiveServer s;
-  s.config.max_live_sessions = 2;
-  const auto first = s.open(), second = s.open();
-  EXPECT_EQ(s.open()->status(), 429);
-  first->gone();
-  EXPECT_EQ(s.open()->status(), 101);
-  EXPECT_EQ(s.open()->status(), 429);
 }
 
 // Words are settled when two windows agree, and the item ends with the commit.
@@ -191,37 +127,6 @@ TEST(Realtime, TranscribesWhatIsCommitted) {
   EXPECT_EQ(s.engine.cancelled.size(), 1u) << "nobody waits for it";
   EXPECT_EQ(s.context.prompts_under_way, 0);
   EXPECT_EQ(s.context.live_sessions, 0);
-}
-
-// A window is cut when its turn comes, with all that has been said by then.
-TEST(Realtime, SessionsTakeTurns) {
-  LiveServer s;
-  const auto first = s.open();
-  s.update({{"turn_detection", nullptr}});
-  s.append(1);
-  const auto second = s.open();
-  s.update({{"turn_detection", nullptr}});
-  s.append(1);
-  EXPECT_EQ(s.engine.requests.size(), 1u) << "the first one's is under way";
-  s.append(0.5);
-  proto::RequestChunk chunk;
-  s.add(chunk, 0, " Ja.", 0, 1, true);
-  chunk.set_finished(true);
-  s.engine.callbacks.at(s.engine.requests[0].id)(chunk);
-  first->run_posted();
-  second->run_posted();
-  ASSERT_EQ(s.engine.requests.size(), 2u);
-  EXPECT_EQ(s.sound().file().size(), 44u + 72000u);
-  const auto third = s.open();
-  s.update({{"turn_detection", nullptr}});
-  s.append(1);
-  EXPECT_EQ(s.engine.requests.size(), 2u);
-  second->gone();
-  third->run_posted();
-  EXPECT_EQ(s.engine.requests.size(), 3u) << "a session that has gone keeps no place";
-  third->gone();
-  EXPECT_EQ(s.context.live_turns.num_under_way(), 0);
-  s.context.live_turns.check_integrity();
 }
 
 // Without a network speech is what is loud.
