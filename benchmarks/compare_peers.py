@@ -33,7 +33,7 @@ bf16): their agreement is reported only. Of sound: tandem…, hf, hf-bf16, faste
 """
 import argparse, datetime, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
 
-import machine_limits
+import compare_types, machine_limits
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ["ctranslate2", "faster-whisper", "transformers", "torch", "numpy", "safetensors", "optimum[openvino]"]
@@ -199,7 +199,7 @@ def make_requests(args):
     if args.bins:  # a request is the number of its window
         return [[i] for i in range(max(args.batches))], [args.new_tokens] * max(args.batches)
     chance = random.Random(args.seed)
-    low, high = 4, config["vocab_size"] - 2  # no special token inside
+    low, high = 4, compare_types.vocabulary(args.model) - 2  # no special token inside
     first = [config["bos_token_id"]] if config["model_type"] == "bart" else []
     count = args.mixed or max(args.batches)
     sizes = [(skewed(chance, 32, 512), skewed(chance, 8, 128)) if args.mixed else

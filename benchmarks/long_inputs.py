@@ -5,17 +5,17 @@
                    [--repeat 3] [--out long_inputs] MODEL…
 
 Models: random ones of make_random_families.py (longt5-local, longt5-tglobal, pegasus-x, bigbird, led; bart for comparison,
-whose cost is quadratic), or any checkpoint. For each length and model a process of `tandem generate` reads a short input, to warm
+whose cost is quadratic), or any checkpoint. For each length and model a process of `tandem generate` reads short inputs, to warm
 up, then --repeat inputs of random ids one after the other, and makes a token or two each. Models take turns at each length, so
 that whatever else the machine does hits all alike. Seconds: the time to the first token without that in the queue, the least of
-the runs. MB: the process's largest resident set, less that of the short input alone. "exponent": the slope of the line
-through the last two lengths in a plot of logarithms; 1 is linear, 2 is quadratic.
+the runs. MB: how far the first long input raises the process's largest resident set over what it was before (Linux).
+"exponent": the slope of the line through the last two lengths in a plot of logarithms; 1 is linear, 2 is quadratic.
 
 Writes OUT.md, OUT.json and OUT.svg. Needs Python's standard library alone.
 """
-import argparse, json, math, os, pathlib, random, subprocess, tempfile
+import argparse, json, math, pathlib, random, subprocess
 
-WARM_UP = 64  # tokens of the short input
+WARM_UPS, WARM_UP_TOKENS = 32, 64  # they read nearly all pages of the table of embeddings
 COLOURS = ["#0b62a4", "#4aa3df", "#3d8b37", "#b8541a", "#7d3a12", "#777", "#083b63", "#f0a05a"]
 
 
@@ -33,38 +33,63 @@ def parse():
     return p.parse_args()
 
 
-def run(args, model, length, count):
-    """(seconds of the fastest input but the short one, largest resident set in MB)."""
-    config = json.loads((model / "config.json").read_text())
+class Process:
+    """`tandem generate`, which answers one input after the other."""
+
+    def __init__(self, args, model):
+        self.name = model.name
+        command = [args.tandem, "generate", "--jsonl", "--model", model, "--dtype", args.dtype, "--threads", args.threads,
+                   "--max-num-seqs", 1, "--kv-cache-memory", args.cache, "--num-speculative-tokens", 0]
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def read(self, ids):
+        """Seconds to the first token."""
+        line = json.dumps({"id": 0, "prompt": {"prompt_token_ids": ids}, "params": {"max_new_tokens": 2, "num_beams": 1}})
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer or "error" in json.loads(answer):
+            raise SystemExit(f"long_inputs: {self.name}, {len(ids)} tokens: {answer or f'status {self.process.wait()}'}")
+        metrics = json.loads(answer)["metrics"]
+        return metrics["time_to_first_token"] - metrics["queue_time"]
+
+    def forget_peak(self):
+        pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def resident(self, what):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split(what + ":")[1].split()[0]) / 1024
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def run(args, model, length):
+    """(seconds of the fastest input, MB that the first one added at most)."""
+    vocabulary = json.loads((model / "config.json").read_text())["vocab_size"]
     chance = random.Random(f"{args.seed} {length}")
-    lines = [json.dumps({"id": i, "prompt": {"prompt_token_ids": [chance.randint(200, config["vocab_size"] - 1)
-                                                                  for _ in range(length if i else WARM_UP)]},
-                         "params": {"max_new_tokens": 2, "num_beams": 1}}) for i in range(count + 1)]
-    command = [args.tandem, "generate", "--jsonl", "--model", model, "--dtype", args.dtype, "--threads", args.threads,
-               "--max-num-seqs", 1, "--kv-cache-memory", args.cache, "--num-speculative-tokens", 0]
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as answers:
-        given.write("\n".join(lines) + "\n")
-        given.seek(0)
-        process = subprocess.Popen([str(part) for part in command], stdin=given, stdout=answers)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        answers.seek(0)
-        results = [json.loads(line) for line in answers]
-    wrong = next((r["error"]["message"] for r in results if "error" in r), None)
-    if process.returncode or wrong or len(results) != count + 1:
-        raise SystemExit(f"long_inputs: {model.name}, {length} tokens: {wrong or f'status {process.returncode}'}")
-    seconds = [r["metrics"]["time_to_first_token"] - r["metrics"]["queue_time"] for r in results]
-    return min(seconds[1:], default=seconds[0]), used.ru_maxrss / 1024
+    ids = lambda count: [chance.randint(200, vocabulary - 1) for _ in range(count)]
+    process = Process(args, model)
+    try:
+        for _ in range(WARM_UPS):
+            process.read(ids(WARM_UP_TOKENS))
+        process.forget_peak()
+        before = process.resident("VmRSS")
+        seconds = [process.read(ids(length))]
+        added = process.resident("VmHWM") - before
+        return min(seconds + [process.read(ids(length)) for _ in range(args.repeat - 1)]), added
+    finally:
+        process.close()
 
 
 def measure(args, lengths):
     rows = []
-    base = {model: run(args, model, WARM_UP, 0)[1] for model in args.models}
     for length in lengths:
         for model in args.models:
-            seconds, peak = run(args, model, length, args.repeat)
-            rows.append({"model": model.name.removeprefix("random-"), "tokens": length, "seconds": seconds, "mb": peak - base[model]})
-            print(f"  {rows[-1]['model']}, {length} tokens: {seconds:.3f} s, {peak - base[model]:.0f} MB", flush=True)
+            seconds, added = run(args, model, length)
+            rows.append({"model": model.name.removeprefix("random-"), "tokens": length, "seconds": seconds, "mb": added})
+            print(f"  {rows[-1]['model']}, {length} tokens: {seconds:.3f} s, {added:.0f} MB", flush=True)
     return rows
 
 

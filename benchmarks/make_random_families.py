@@ -13,10 +13,21 @@ marian: Helsinki-NLP/opus-mt-en-de. whisper-base, whisper-small: openai/whisper-
 pegasus-large, blenderbot-400m, plbart-base, switch-base-8: google/pegasus-large, facebook/blenderbot-400M-distill,
 uclanlp/plbart-base, google/switch-base-8.
 
+fsmt, prophetnet-large, bert2bert, seamless-medium, t5gemma2-270m: facebook/wmt19-en-ru, microsoft/prophetnet-large-uncased,
+two google-bert/bert-base-uncased, the text of facebook/hf-seamless-m4t-medium, google/t5gemma-2-270m-270m with a small encoder of
+images. nllb-moe-8: layers of facebook/nllb-moe-54b's kind at half its width, 6 and 6, every third with 8 experts.
+longt5-local-base, longt5-tglobal-base, pegasus-x-base, bigbird-large: google/long-t5-*-base, google/pegasus-x-base,
+google/bigbird-pegasus-large-arxiv.
+
+Those of random_pictures.py, for compare_requests.py: vit-gpt2, nougat-small, blip-base, pix2struct-base, florence2-base,
+bart-classify, t5-encoder.
+
 For long inputs, all of one small size (six layers of 512, of the decoder two), with the attention of the published models:
 longt5-local, longt5-tglobal, pegasus-x, bigbird, led; bart beside them, which attends to everything.
 """
 import argparse, json, math, pathlib
+
+import random_pictures
 
 
 def t5_base(transformers):
@@ -66,14 +77,64 @@ def switch_base_8(transformers):
     return transformers.SwitchTransformersForConditionalGeneration, config, T5_TOKENS
 
 
-def longt5(attention):
+def longt5(attention, d_model=512, d_ff=1024, layers=(6, 2), heads=8):
     def shape(transformers):
         config = transformers.LongT5Config(
-            vocab_size=32128, d_model=512, d_kv=64, d_ff=1024, num_layers=6, num_decoder_layers=2, num_heads=8, local_radius=127,
-            global_block_size=16, encoder_attention_type=attention, feed_forward_proj="gated-gelu", decoder_start_token_id=0,
+            vocab_size=32128, d_model=d_model, d_kv=64, d_ff=d_ff, num_layers=layers[0], num_decoder_layers=layers[1], num_heads=heads,
+            local_radius=127, global_block_size=16, encoder_attention_type=attention, feed_forward_proj="gated-gelu", decoder_start_token_id=0,
             pad_token_id=0, eos_token_id=1)
         return transformers.LongT5ForConditionalGeneration, config, T5_TOKENS
     return shape
+
+
+def fsmt(transformers):
+    config = transformers.FSMTConfig(
+        langs=["en", "ru"], src_vocab_size=31232, tgt_vocab_size=31640, d_model=1024, encoder_layers=6, decoder_layers=6,
+        encoder_ffn_dim=8192, decoder_ffn_dim=4096, max_position_embeddings=1024, tie_word_embeddings=False)
+    return transformers.FSMTForConditionalGeneration, config, BART_TOKENS
+
+
+def prophetnet_large(transformers):
+    config = transformers.ProphetNetConfig(max_position_embeddings=512, pad_token_id=0, bos_token_id=102, eos_token_id=102,
+                                           decoder_start_token_id=102)
+    return transformers.ProphetNetForConditionalGeneration, config, {"pad": 0, "unk": 100, "eos": 102}
+
+
+def bert2bert(transformers):
+    side = lambda **more: transformers.BertConfig(**more)
+    config = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(
+        side(), side(is_decoder=True, add_cross_attention=True), decoder_start_token_id=101, eos_token_id=102, pad_token_id=0,
+        vocab_size=30522)
+    return transformers.EncoderDecoderModel, config, {"pad": 0, "unk": 100, "eos": 102}
+
+
+def seamless_medium(transformers):
+    config = transformers.SeamlessM4TConfig(
+        vocab_size=256206, encoder_layers=12, decoder_layers=12, encoder_ffn_dim=4096, decoder_ffn_dim=4096, pad_token_id=0,
+        bos_token_id=2, eos_token_id=3, decoder_start_token_id=3)
+    return transformers.SeamlessM4TForTextToText, config, {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
+
+
+def nllb_moe_8(transformers):
+    config = transformers.NllbMoeConfig(
+        vocab_size=32000, d_model=1024, encoder_layers=6, decoder_layers=6, encoder_ffn_dim=4096, decoder_ffn_dim=4096,
+        num_experts=8, encoder_sparse_step=3, decoder_sparse_step=3, max_position_embeddings=1024, scale_embedding=True,
+        moe_eval_capacity_token_fraction=1.0, decoder_start_token_id=2, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+    return transformers.NllbMoeForConditionalGeneration, config, BART_TOKENS
+
+
+def t5gemma2_270m(transformers):
+    text = dict(vocab_size=262144, hidden_size=640, intermediate_size=2048, num_hidden_layers=18, num_attention_heads=4,
+                num_key_value_heads=1, head_dim=256, query_pre_attn_scalar=256, sliding_window=512, pad_token_id=0, bos_token_id=2,
+                eos_token_id=1, layer_types=["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(18)],
+                rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+                                 "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})
+    vision = dict(model_type="siglip_vision_model", hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
+                  image_size=64, patch_size=16, vision_use_head=False)
+    config = transformers.T5Gemma2Config(
+        encoder={"text_config": text, "vision_config": vision, "mm_tokens_per_image": 16, "image_token_index": 256001},
+        decoder=text, image_token_index=256001, vocab_size=262144, pad_token_id=0, bos_token_id=2, eos_token_id=1)
+    return transformers.T5Gemma2ForConditionalGeneration, config, {"pad": 0, "eos": 1, "bos": 2, "unk": 3}
 
 
 LONGEST = 16384
@@ -102,7 +163,16 @@ MORE = {
     "blenderbot-400m": fairseq("Blenderbot", {"pad": 0, "bos": 1, "eos": 2, "unk": 3}, 1280, (2, 12), 32, 5120, 8008, scale_embedding=True,
                                max_position_embeddings=1024, decoder_start_token_id=1, forced_eos_token_id=None),
     "plbart-base": fairseq("PLBart", BART_TOKENS, 768, 6, 12, 3072, 50005, scale_embedding=True, forced_eos_token_id=None),
-    "switch-base-8": switch_base_8,
+    "switch-base-8": switch_base_8, "fsmt": fsmt, "prophetnet-large": prophetnet_large, "bert2bert": bert2bert,
+    "seamless-medium": seamless_medium, "nllb-moe-8": nllb_moe_8, "t5gemma2-270m": t5gemma2_270m,
+    "longt5-local-base": longt5("local", 768, 2048, (12, 12), 12),
+    "longt5-tglobal-base": longt5("transient-global", 768, 2048, (12, 12), 12),
+    "pegasus-x-base": fairseq("PegasusX", {"pad": 0, "eos": 1, "unk": 105}, 768, 12, 12, 3072, 96103, max_position_embeddings=16384,
+                              num_global_tokens=128, block_size=512, stagger_local_blocks=True, scale_embedding=True,
+                              decoder_start_token_id=0, forced_eos_token_id=None),
+    "bigbird-large": fairseq("BigBirdPegasus", {"pad": 0, "eos": 1, "bos": 2, "unk": 105}, 1024, 16, 16, 4096, 96103,
+                             max_position_embeddings=4096, attention_type="block_sparse", block_size=64, num_random_blocks=3,
+                             scale_embedding=True, decoder_start_token_id=2),
 }
 LONG = {
     "longt5-local": longt5("local"), "longt5-tglobal": longt5("transient-global"),
@@ -113,28 +183,28 @@ LONG = {
     "led": fairseq("LED", BART_TOKENS, **SMALL, attention_window=[1024] * 6, max_encoder_position_embeddings=LONGEST),
     "bart": fairseq("Bart", BART_TOKENS, **SMALL, max_position_embeddings=LONGEST, forced_eos_token_id=None),
 }
-SHAPES = {**PUBLISHED, **MORE, **LONG}
+SHAPES = {**PUBLISHED, **MORE, **LONG, **random_pictures.SHAPES}
 
 
 def deviation(name, weight, config):
     """Of a tensor's values; None: left as the library makes it."""
-    if weight.dim() < 2 or "embed_positions" in name:
+    if weight.dim() < 2 or "embed_positions" in name or "vision_tower" in name:
         return None
-    t5 = "t5" in config.model_type or config.model_type == "switch_transformers"
+    t5 = hasattr(config, "d_kv")
     if "relative_attention_bias" in name:
         return 0.5
     if "conv" in name:
         return 1 / math.sqrt(weight.shape[1] * weight.shape[2])
-    if "proj_out" in name or "lm_head" in name or "shared" in name or "embed_tokens" in name:
+    if "proj_out" in name or "lm_head" in name or "shared" in name or "embed" in name:
         return 1.0 if t5 and "lm_head" not in name else 0.04
     gain = 0.4
-    cross = "EncDecAttention" in name or "encoder_attn" in name
-    if any(name.endswith(f".{part}.weight") for part in ("q", "k", "q_proj", "k_proj")):
+    cross = any(part in name for part in ("EncDecAttention", "encoder_attn", "crossattention", "cross_attn", "cross_attention"))
+    if any(name.endswith(f".{part}.weight") for part in ("q", "k", "q_proj", "k_proj", "query", "key", "query_proj", "key_proj")):
         # T5 does not scale its scores. Sharper attention makes a model chaotic: rounding alone changes its tokens.
         gain = 2 / math.sqrt(math.sqrt(config.d_kv)) if t5 else 2.5 if cross else 1.4
     elif "ttention" in name or "attn" in name:
         gain = 3 if cross else 0.6
-    return gain / math.sqrt(weight.shape[1])
+    return gain / math.sqrt(weight[0].numel())
 
 
 def write_tokenizer(folder, size, special):
@@ -164,15 +234,20 @@ def make(shape, out, seed):
             spread = deviation(name, weight, config)
             if spread is not None:
                 weight.normal_(0, spread)
-        if config.pad_token_id is not None:
-            model.get_input_embeddings().weight[config.pad_token_id] = 0  # Marian starts from it
+        table = model.get_input_embeddings()
+        if getattr(config, "pad_token_id", None) is not None and isinstance(table, torch.nn.Embedding):
+            table.weight[config.pad_token_id] = 0  # Marian starts from it
         model.tie_weights()
     folder = out / f"random-{shape}"
-    model.generation_config.forced_eos_token_id = None  # lengths are the benchmark's
+    if getattr(model, "generation_config", None) is not None:
+        model.generation_config.forced_eos_token_id = None  # lengths are the benchmark's
     if config.model_type == "marian":
         model.generation_config.bad_words_ids = [[config.pad_token_id]]  # as published
     model.save_pretrained(folder, max_shard_size="100GB")
-    write_tokenizer(folder, config.vocab_size, special)
+    text = getattr(config, "text_config", None) or config
+    write_tokenizer(folder, getattr(text, "vocab_size", None) or text.src_vocab_size, special)
+    if shape in random_pictures.PREPROCESSORS:
+        (folder / "preprocessor_config.json").write_text(json.dumps(random_pictures.PREPROCESSORS[shape]))
     if config.model_type == "whisper":
         transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(folder)
     print(f"{folder}: {sum(w.numel() for w in model.parameters()) / 1e6:.0f} million parameters")

@@ -9,8 +9,9 @@ import argparse, json, os, pathlib, resource, sys, time
 
 
 def decoder_prompt(config):
-    """What decoding starts with, as Tandem does by default: BART's BOS is not generated."""
-    start = [config.decoder_start_token_id]
+    """What decoding starts with, as Tandem does by default: BART's BOS is not generated; T5Gemma starts with BOS alone."""
+    start = getattr(config, "decoder_start_token_id", None)
+    start = [config.bos_token_id if start is None else start]
     return start + [config.bos_token_id] if config.model_type == "bart" else start
 
 
@@ -190,16 +191,22 @@ SPEECH_MAKERS = {"hf": HuggingFaceSpeech, "hf-bf16": lambda args: HuggingFaceSpe
 
 
 def probe(threads):
-    """The best rate of products of matrices in bf16, of a twentieth of a second or so."""
+    """The best rate of products of matrices in bf16, of a twentieth of a second or so; of small ones where they are slow."""
     import torch
 
     torch.set_num_threads(threads)
-    a, best = torch.ones(1024, 1024, dtype=torch.bfloat16), 0.0
-    for _ in range(40):
+    best = product_rate(torch.ones(128, 128, dtype=torch.bfloat16), 3)
+    return best if best < 10 else product_rate(torch.ones(1024, 1024, dtype=torch.bfloat16), 40)
+
+
+def product_rate(a, count):
+    """Of the fastest of `count` squares, in GFLOP/s."""
+    seconds = []
+    for _ in range(count):
         start = time.perf_counter()
-        torch.mm(a, a)
-        best = max(best, 2 * 1024**3 / (time.perf_counter() - start))
-    return best * 1e-9
+        a @ a
+        seconds.append(time.perf_counter() - start)
+    return 2e-9 * len(a)**3 / min(seconds)
 
 
 def generate(engine, requests, new_tokens, batch):

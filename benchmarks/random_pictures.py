@@ -1,0 +1,80 @@
+"""Shapes of models that read images or generate nothing, for make_random_families.py and compare_requests.py."""
+
+BART_TOKENS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+
+
+def square(kind, side, resample, **more):
+    return {"image_processor_type": kind, "do_resize": True, "size": {"height": side, "width": side}, "resample": resample,
+            "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, **IMAGENET, **more}
+
+
+def vit_gpt2(transformers):
+    """nlpconnect/vit-gpt2-image-captioning"""
+    decoder = transformers.GPT2Config(is_decoder=True, add_cross_attention=True)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        transformers.ViTConfig(), decoder, decoder_start_token_id=50256, eos_token_id=50256, bos_token_id=50256, pad_token_id=50256,
+        vocab_size=decoder.vocab_size)
+    return transformers.VisionEncoderDecoderModel, config, {"eos": 50256, "unk": 50256}
+
+
+def nougat_small(transformers):
+    """facebook/nougat-small"""
+    encoder = transformers.DonutSwinConfig(image_size=[896, 672], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32], window_size=7)
+    decoder = transformers.MBartConfig(
+        vocab_size=50000, d_model=1024, decoder_layers=4, decoder_attention_heads=16, decoder_ffn_dim=4096, max_position_embeddings=3584,
+        is_decoder=True, add_cross_attention=True, scale_embedding=True, is_encoder_decoder=False, tie_word_embeddings=False)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        encoder, decoder, decoder_start_token_id=0, eos_token_id=2, bos_token_id=0, pad_token_id=1, vocab_size=50000)
+    return transformers.VisionEncoderDecoderModel, config, BART_TOKENS
+
+
+def blip_base(transformers):
+    """Salesforce/blip-image-captioning-base"""
+    text = {"num_attention_heads": 12, "vocab_size": 30524, "bos_token_id": 30522, "eos_token_id": 2, "sep_token_id": 102}
+    config = transformers.BlipConfig(text_config=text, vision_config={"image_size": 384})
+    return transformers.BlipForConditionalGeneration, config, {"pad": 0, "unk": 100, "eos": 102, "bos": 30522}
+
+
+def pix2struct_base(transformers):
+    """google/pix2struct-base"""
+    config = transformers.Pix2StructConfig(text_config={"use_cache": True}, vision_config={}, is_vqa=False, is_encoder_decoder=True,
+                                           decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+    return transformers.Pix2StructForConditionalGeneration, config, {"pad": 0, "eos": 1, "unk": 2}
+
+
+def florence2_base(transformers):
+    """microsoft/Florence-2-base"""
+    text = dict(model_type="bart", vocab_size=51290, d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
+                decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072, max_position_embeddings=4096,
+                decoder_start_token_id=2, pad_token_id=1, bos_token_id=0, eos_token_id=2, forced_eos_token_id=None)
+    config = transformers.Florence2Config(text_config=text, vision_config={"projection_dim": 768}, image_token_id=51289,
+                                          pad_token_id=1, bos_token_id=0, eos_token_id=2)
+    return transformers.Florence2ForConditionalGeneration, config, BART_TOKENS
+
+
+def bart_classify(transformers):
+    """BART-base with a head of three labels"""
+    config = transformers.BartConfig(vocab_size=50265, d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
+                                     decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072, num_labels=3)
+    return transformers.BartForSequenceClassification, config, BART_TOKENS
+
+
+def t5_encoder(transformers):
+    """the encoder of google/t5-v1_1-base"""
+    config = transformers.T5Config(vocab_size=32128, d_model=768, d_kv=64, d_ff=2048, num_layers=12, num_heads=12,
+                                   feed_forward_proj="gated-gelu", pad_token_id=0, eos_token_id=1)
+    return transformers.T5EncoderModel, config, {"pad": 0, "eos": 1, "unk": 2}
+
+
+SHAPES = {"vit-gpt2": vit_gpt2, "nougat-small": nougat_small, "blip-base": blip_base, "pix2struct-base": pix2struct_base,
+          "florence2-base": florence2_base, "bart-classify": bart_classify, "t5-encoder": t5_encoder}
+PREPROCESSORS = {
+    "vit-gpt2": square("ViTImageProcessor", 224, 2),
+    "nougat-small": square("NougatImageProcessor", 896, 2, size={"height": 896, "width": 672}, do_crop_margin=False, do_thumbnail=True,
+                           do_align_long_axis=False, do_pad=True),
+    "blip-base": square("BlipImageProcessor", 384, 3),
+    "pix2struct-base": {"image_processor_type": "Pix2StructImageProcessor", "do_convert_rgb": True, "do_normalize": True,
+                        "is_vqa": False, "max_patches": 2048, "patch_size": {"height": 16, "width": 16}},
+    "florence2-base": square("CLIPImageProcessor", 768, 3, crop_size={"height": 768, "width": 768}, do_center_crop=False),
+}
