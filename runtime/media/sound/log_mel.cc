@@ -76,17 +76,26 @@ void LogMelMaker::frames(int64_t count) {
              hop = static_cast<size_t>(options_.hop_length);
   std::vector<double> frame[2] = {std::vector<double>(n), std::vector<double>(n)};
   std::vector<double> power[2] = {std::vector<double>(n / 2 + 1), std::vector<double>(n / 2 + 1)};
+  const auto level = [](double energy) {
+    return static_cast<float>(std::log10(std::max(energy, 1e-10)));
+  };
   size_t at = 0;
   for (int64_t i = 0; i < count; i += 2) {
     const int both = i + 1 < count ? 2 : 1;
+    const auto samples = std::span(buffer_).subspan(at, n + (both == 2 ? hop : 0));
+    // Most of a window may be filled up with silence.
+    if (std::ranges::all_of(samples, [](float x) { return x == 0; })) {
+      values_.insert(values_.end(), static_cast<size_t>(both) * filters_.size(), level(0));
+      at += static_cast<size_t>(both) * hop;
+      continue;
+    }
     for (int f = 0; f < both; ++f, at += hop)
       for (size_t k = 0; k < n; ++k) frame[f][k] = window_[k] * double{buffer_[at + k]};
     fourier_.power(frame[0],
                    both == 2 ? std::span<const double>(frame[1]) : std::span<const double>(),
                    power[0], power[1]);
     for (int f = 0; f < both; ++f)
-      for (const MelFilter& filter : filters_)
-        values_.push_back(static_cast<float>(std::log10(std::max(filter.apply(power[f]), 1e-10))));
+      for (const MelFilter& filter : filters_) values_.push_back(level(filter.apply(power[f])));
   }
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<long>(at));
   frames_ += count;

@@ -9,9 +9,9 @@
 namespace tandem {
 namespace {
 
-constexpr double kMemory = 0.98;       // of a window, when the next one is added: about 50 of them
-constexpr double kLeastSpread = 0.02;  // variance of the number at once that tells a slope
-constexpr double kMostOdd = 4;         // a window that took so many times the mean counts as that
+constexpr double kMemory = 0.98;  // of a window, when the next one is added: about 50 of them
+constexpr double kLeastSpread = 0.02, kEnoughSpread = 0.05;  // variances that tell a slope
+constexpr double kMostOdd = 4;  // a window that took so many times the mean counts as that
 
 }  // namespace
 
@@ -28,12 +28,17 @@ void WindowSeconds::add(double at_once, double seconds) {
   product_ += at_once * seconds;
 }
 
+double WindowSeconds::spread() const {
+  if (weight_ == 0) return 0;
+  const double mean = at_once_ / weight_;
+  return square_ / weight_ - mean * mean;
+}
+
 int WindowSeconds::best(int sessions) const {
   if (weight_ == 0 || sessions <= 1) return 1;
   const double mean = at_once_ / weight_;
-  const double spread = square_ / weight_ - mean * mean;
-  if (spread < kLeastSpread) return std::min(sessions, static_cast<int>(std::lround(mean)));
-  const double slope = (product_ / weight_ - mean * seconds_ / weight_) / spread;
+  if (spread() < kLeastSpread) return std::min(sessions, static_cast<int>(std::lround(mean)));
+  const double slope = (product_ / weight_ - mean * seconds_ / weight_) / spread();
   const double alone = seconds_ / weight_ - slope * mean;  // `a` of the line
   if (slope <= 0) return sessions;
   if (alone <= 0) return 1;
@@ -62,13 +67,16 @@ std::unique_ptr<LiveTurns::Turn> LiveTurns::ask(std::function<void()> on_turn) {
   return turn;
 }
 
+int LiveTurns::room(int sessions) const {
+  const bool more = seconds_.spread() < kEnoughSpread && granted_ % kTryMore == kTryMore - 1;
+  return seconds_.best(sessions) + (more ? 1 : 0);
+}
+
 // Returns the callbacks of those whose turn has come, in their order.
 std::vector<std::function<void()>> LiveTurns::grant() {
   std::vector<std::function<void()>> calls;
   while (!waiting_.empty()) {
-    const int sessions = static_cast<int>(waiting_.size()) + places_;
-    const int room = seconds_.best(sessions) + (granted_ % kTryMore == kTryMore - 1 ? 1 : 0);
-    if (places_ >= room) break;
+    if (places_ >= room(static_cast<int>(waiting_.size()) + places_)) break;
     Turn& turn = *waiting_.front();
     waiting_.pop_front();
     turn.has_come_ = true;

@@ -27,6 +27,8 @@ class WindowSeconds {
   void add(double at_once, double seconds);
   // The number that gives `sessions` their text soonest; 1 .. sessions.
   int best(int sessions) const;
+  // Of the number at once. With too little nothing tells the costs apart.
+  double spread() const;
 
  private:
   double weight_ = 0, at_once_ = 0, seconds_ = 0;  // sums: of weights, and weighted
@@ -69,9 +71,10 @@ class LiveTurns {
   void check_integrity() const;
 
  private:
-  // Every so many turns one more than the best number may be under way: else nothing tells the
-  // costs apart.
+  // While the costs are about to be forgotten, one more than the best number may be under way every
+  // so many turns.
   static constexpr uint64_t kTryMore = 8;
+  int room(int sessions) const REQUIRES(mutex_);
 
   void begin(Turn& turn, double now);
   void end(Turn& turn, double now);

@@ -114,6 +114,23 @@ TEST(LogMel, SilenceIsTheSameEverywhere) {
   for (const float x : maker.finish().values) EXPECT_FLOAT_EQ(x, -1.5F);
 }
 
+// What is no sound at all is not transformed.
+TEST(LogMel, SilenceIsAsWhatNobodyHears) {
+  const auto frames = [](float silence) {
+    std::vector<float> samples(20'000);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const bool loud = i < 3'000 || (i > 8'000 && i < 9'111) || i == 15'000;
+      samples[i] = loud ? std::sin(0.1f * static_cast<float>(i)) : i % 2 == 0 ? silence : -silence;
+    }
+    LogMelMaker maker({});
+    maker.add(samples);
+    return maker.finish();
+  };
+  const LogMel none = frames(0), faint = frames(1e-30f);
+  EXPECT_EQ(none.frames, 125);
+  EXPECT_EQ(none.values, faint.values);
+}
+
 TEST(LogMel, OptionsOfAModel) {
   const test::TempDir dir;
   EXPECT_EQ(LogMelOptions::load(dir.path()).bins, 80);
