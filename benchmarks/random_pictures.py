@@ -15,12 +15,13 @@ def vit_gpt2(transformers):
     config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
         transformers.ViTConfig(), decoder, decoder_start_token_id=50256, eos_token_id=50256, bos_token_id=50256, pad_token_id=50256,
         vocab_size=decoder.vocab_size)
-    return transformers.VisionEncoderDecoderModel, config, {"eos": 50256, "unk": 50256}
+    return transformers.VisionEncoderDecoderModel, config, {"eos": 50256, "unk": 50255}
 
 
 def nougat_small(transformers):
     """facebook/nougat-small"""
-    encoder = transformers.DonutSwinConfig(image_size=[896, 672], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32], window_size=7)
+    encoder = transformers.DonutSwinConfig(image_size=[896, 672], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32],
+                                          window_size=7)
     decoder = transformers.MBartConfig(
         vocab_size=50000, d_model=1024, decoder_layers=4, decoder_attention_heads=16, decoder_ffn_dim=4096, max_position_embeddings=3584,
         is_decoder=True, add_cross_attention=True, scale_embedding=True, is_encoder_decoder=False, tie_word_embeddings=False)

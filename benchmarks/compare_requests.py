@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Requests with images, and those of classes that generate nothing: `tandem serve` beside HuggingFace, on a CPU.
+
+    compare_requests.py [--tandem build/bin/tandem] --venv DIR [--dtypes float32,int8] [--batches 1,8] [--new-tokens 32]
+                        [--tokens 128] [--rounds 3] [--threads 2] [--out FILE] MODEL…
+
+Models: random ones of make_random_families.py (vit-gpt2, blip-base, nougat-small, pix2struct-base, florence2-base, bart-classify,
+t5-encoder), or checkpoints of such classes. A batch is one HTTP request of Tandem's, and one call of HuggingFace's, which gets the
+same PNG files or token ids. Its time is from the files to the token ids, labels or vectors: images are read, resized and
+normalized in it. All images of a batch differ, and Tandem's caches are off. Answers are compared before anything is timed.
+Engines take turns in each round. "Tandem by": the median of the ratios within rounds. Loading is not timed.
+
+--venv: a virtual environment with torch, torchvision, transformers, pillow. compare_peers.py says how the rest of them is compared.
+"""
+import argparse, base64, json, pathlib, random, statistics, struct, subprocess, sys, tempfile, time, urllib.request, zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import machine_limits
+from support.tandem_server import TandemServer
+
+SIZES = {"donut-swin": (816, 1056)}  # of images, by class of encoder; a page is upright
+FLORENCE_IMAGE_TOKENS = 577
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("models", nargs="+", type=pathlib.Path, metavar="MODEL")
+    p.add_argument("--tandem", default="build/bin/tandem")
+    p.add_argument("--venv", type=pathlib.Path)
+    p.add_argument("--dtypes", default="float32,int8")
+    p.add_argument("--batches", default="1,8")
+    p.add_argument("--new-tokens", type=int, default=32)
+    p.add_argument("--tokens", type=int, default=128, help="of a text")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("requests.md"))
+    p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return p.parse_args()
+
+
+def task_of(config):
+    name = config["architectures"][0]
+    return "classify" if "Classification" in name else "embed" if "Encoder" in name and "Decoder" not in name else "generate"
+
+
+def write_png(file, width, height, chance):
+    """Bright stripes and dark blocks: no two images alike."""
+    blocks = [[bytes(chance.randint(0, 255) for _ in range(3)) for _ in range(width // 24 + 1)] for _ in range(height // 24 + 1)]
+    rows = b"".join(b"\0" + b"".join(blocks[y // 24][x // 24] for x in range(width)) for y in range(height))
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+
+
+def make_requests(args, config, folder, count):
+    """Each {"image": path, "ids": ids}, or one of the two."""
+    chance = random.Random(args.seed)
+    if task_of(config) != "generate":
+        end = config["eos_token_id"]
+        return [{"ids": [chance.randint(4, config["vocab_size"] - 2) for _ in range(args.tokens - 1)] + [end]} for _ in range(count)]
+    width, height = SIZES.get(config.get("encoder", {}).get("model_type"), (640, 480))
+    requests = []
+    for i in range(count):
+        requests.append({"image": str(folder / f"{i}.png")})
+        write_png(folder / f"{i}.png", width, height, chance)
+        if config["model_type"] == "florence2":
+            requests[-1]["ids"] = ([config["image_token_id"]] * FLORENCE_IMAGE_TOKENS +
+                                   [chance.randint(4, 40000) for _ in range(10)] + [config["eos_token_id"]])
+    return requests
+
+
+# --- engines -------------------------------------------------------------------------------------------------------
+
+
+class Tandem:
+    def __init__(self, args, model, dtype, folder):
+        self.args, self.task = args, task_of(json.loads((model / "config.json").read_text()))
+        flags = ["--no-enable-encoder-cache", "--no-enable-prefix-caching", "--num-speculative-tokens", 0]
+        self.server = TandemServer(args.tandem, [model, "--dtype", dtype, "--threads", args.threads, *flags], folder)
+
+    def post(self, path, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.server.port}{path}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=600) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            sys.exit(f"compare_requests: {error.read().decode()}")
+
+    def run(self, requests):
+        """(seconds, the answers)."""
+        start = time.perf_counter()
+        if self.task == "classify":
+            rows = self.post("/classify", {"input": [r["ids"] for r in requests]})["data"]
+            answers = [r["probs"] for r in rows]
+        elif self.task == "embed":
+            answers = [r["embedding"] for r in self.post("/v1/embeddings", {"input": [r["ids"] for r in requests]})["data"]]
+        else:
+            prompts = [self.prompt(r) for r in requests]
+            count = self.args.new_tokens
+            body = {"prompt": prompts, "max_tokens": count, "min_tokens": count, "ignore_eos": True, "temperature": 0,
+                    "return_token_ids": True}
+            answers = [choice["token_ids"] for choice in self.post("/v1/completions", body)["choices"]]
+        return time.perf_counter() - start, answers
+
+    @staticmethod
+    def prompt(request):
+        url = "data:image/png;base64," + base64.b64encode(pathlib.Path(request["image"]).read_bytes()).decode()
+        text = {"prompt_token_ids": request["ids"]} if "ids" in request else {"prompt": ""}
+        return {**text, "multi_modal_data": {"image": url}}
+
+    def close(self):
+        self.server.close()
+
+
+class Peer:
+    def __init__(self, args, model):
+        python = args.venv / "bin/python" if args.venv else sys.executable
+        command = [python, __file__, "--worker", model, "--threads", args.threads, "--new-tokens", args.new_tokens]
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.version = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"compare_requests: HuggingFace ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def run(self, requests):
+        self.process.stdin.write(json.dumps(requests) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class HuggingFace:
+    """In the process of --worker."""
+
+    def __init__(self, args):
+        import torch, transformers
+
+        torch.set_num_threads(args.threads)
+        torch.set_grad_enabled(False)
+        model = args.models[0]
+        self.args, self.torch, self.config = args, torch, json.loads((model / "config.json").read_text())
+        self.task = task_of(self.config)
+        self.model = getattr(transformers, self.config["architectures"][0]).from_pretrained(model, dtype=torch.float32).eval()
+        if self.task == "generate":
+            self.processor = transformers.AutoImageProcessor.from_pretrained(model)
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
+
+    def run(self, requests):
+        ids = self.torch.tensor([r["ids"] for r in requests]) if "ids" in requests[0] else None
+        if self.task == "classify":
+            return self.model(input_ids=ids).logits.softmax(-1).tolist()
+        if self.task == "embed":
+            vectors = self.model(input_ids=ids).last_hidden_state.mean(1)
+            return (vectors / vectors.norm(dim=-1, keepdim=True)).tolist()
+        from PIL import Image
+
+        inputs = dict(self.processor(images=[Image.open(r["image"]).convert("RGB") for r in requests], return_tensors="pt"))
+        if ids is not None:
+            inputs.update(input_ids=ids, attention_mask=self.torch.ones_like(ids))
+        count = self.args.new_tokens
+        out = self.model.generate(**inputs, min_new_tokens=count, max_new_tokens=count, num_beams=1, do_sample=False)
+        return out[:, -count:].tolist()
+
+
+def work(args):
+    import os
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries that print must not disturb the answers
+    engine = HuggingFace(args)
+    print(json.dumps(engine.version), file=answers, flush=True)
+    for line in sys.stdin:
+        requests = json.loads(line)
+        start = time.perf_counter()
+        result = engine.run(requests)
+        print(json.dumps([time.perf_counter() - start, result]), file=answers, flush=True)
+
+
+# --- the comparison ------------------------------------------------------------------------------------------------
+
+
+def agreement(task, got, want):
+    if task == "generate":
+        return f"{sum(a == b for a, b in zip(got, want))} of {len(want)} alike, {len({t for row in want for t in row})} tokens"
+    return f"differ by at most {max(abs(a - b) for x, y in zip(got, want) for a, b in zip(x, y)):.1e}"
+
+
+def compare(args, model, folder):
+    """Lines of the table."""
+    config = json.loads((model / "config.json").read_text())
+    batches = [int(b) for b in args.batches.split(",")]
+    requests = make_requests(args, config, folder, max(batches))
+    engines = {"hf": Peer(args, model), **{d: Tandem(args, model, d, folder) for d in args.dtypes.split(",")}}
+    lines = []
+    try:
+        answers = {name: engine.run(requests[:min(batches[-1], 8)])[1] for name, engine in engines.items()}  # warms up, too
+        notes = {name: agreement(task_of(config), answers[name], answers["hf"]) for name in engines if name != "hf"}
+        print(f"{model.name}: {notes}", flush=True)
+        for batch in batches:
+            seconds = {name: [] for name in engines}
+            for _ in range(args.rounds):
+                for name, engine in engines.items():
+                    time.sleep(0.3)  # spinning threads go to sleep
+                    seconds[name].append(engine.run(requests[:batch])[0])
+            cells = [f"{statistics.median(seconds['hf']):.3g}"]
+            for name in notes:
+                ratio = statistics.median(h / t for h, t in zip(seconds["hf"], seconds[name]))
+                cells += [f"{statistics.median(seconds[name]):.3g}", f"{ratio:.2f}"]
+            lines.append(f"| {model.name.removeprefix('random-')} | {batch} | " + " | ".join(cells) +
+                         f" | {notes.get('float32', '')} |")
+            print(lines[-1], flush=True)
+    finally:
+        for engine in engines.values():
+            engine.close()
+    return lines, engines["hf"].version
+
+
+def main():
+    args = parse()
+    if args.worker:
+        return work(args)
+    heads = " | ".join(f"Tandem {d}, s | Tandem {d} by" for d in args.dtypes.split(","))
+    lines = [f"| model | batch | HuggingFace, s | {heads} | answers in float32 |"]
+    lines.append("|---" * (lines[0].count("|") - 1) + "|")
+    for model in args.models:
+        with tempfile.TemporaryDirectory() as folder:
+            rows, version = compare(args, model.resolve(), pathlib.Path(folder))
+        lines += rows
+    lines += ["", f"{machine_limits.cpu_name()}, {args.threads} threads, {args.rounds} rounds, {version}."]
+    args.out.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
