@@ -127,8 +127,9 @@ class Peer:
             sys.exit(f"compare_requests: HuggingFace ended with status {self.process.wait()}")
         return json.loads(line)
 
-    def run(self, requests):
-        self.process.stdin.write(json.dumps(requests) + "\n")
+    def run(self, requests, exact=False):
+        """exact: with images as pillow resizes them, which Tandem's are; torchvision's, which are faster, differ a little."""
+        self.process.stdin.write(json.dumps({"requests": requests, "exact": exact}) + "\n")
         self.process.stdin.flush()
         return self.answer()
 
@@ -150,10 +151,11 @@ class HuggingFace:
         self.task = task_of(self.config)
         self.model = getattr(transformers, self.config["architectures"][0]).from_pretrained(model, dtype=torch.float32).eval()
         if self.task == "generate":
-            self.processor = transformers.AutoImageProcessor.from_pretrained(model)
+            load = transformers.AutoImageProcessor.from_pretrained
+            self.processor, self.exact_processor = load(model), load(model, backend="pil")
         self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
 
-    def run(self, requests):
+    def run(self, requests, exact=False):
         ids = self.torch.tensor([r["ids"] for r in requests]) if "ids" in requests[0] else None
         if self.task == "classify":
             return self.model(input_ids=ids).logits.softmax(-1).tolist()
@@ -162,7 +164,8 @@ class HuggingFace:
             return (vectors / vectors.norm(dim=-1, keepdim=True)).tolist()
         from PIL import Image
 
-        inputs = dict(self.processor(images=[Image.open(r["image"]).convert("RGB") for r in requests], return_tensors="pt"))
+        processor = self.exact_processor if exact else self.processor
+        inputs = dict(processor(images=[Image.open(r["image"]).convert("RGB") for r in requests], return_tensors="pt"))
         if ids is not None:
             inputs.update(input_ids=ids, attention_mask=self.torch.ones_like(ids))
         count = self.args.new_tokens
@@ -178,9 +181,9 @@ def work(args):
     engine = HuggingFace(args)
     print(json.dumps(engine.version), file=answers, flush=True)
     for line in sys.stdin:
-        requests = json.loads(line)
+        work = json.loads(line)
         start = time.perf_counter()
-        result = engine.run(requests)
+        result = engine.run(**work)
         print(json.dumps([time.perf_counter() - start, result]), file=answers, flush=True)
 
 
@@ -202,7 +205,8 @@ def compare(args, model, folder):
     lines = []
     try:
         answers = {name: engine.run(requests[:min(batches[-1], 8)])[1] for name, engine in engines.items()}  # warms up, too
-        notes = {name: agreement(task_of(config), answers[name], answers["hf"]) for name in engines if name != "hf"}
+        exact = engines["hf"].run(requests[:min(batches[-1], 8)], exact=True)[1]
+        notes = {name: agreement(task_of(config), answers[name], exact) for name in engines if name != "hf"}
         print(f"{model.name}: {notes}", flush=True)
         for batch in batches:
             seconds = {name: [] for name in engines}
