@@ -30,17 +30,18 @@ struct AsyncCopy {
   unsigned group;
 };
 
-struct Thread {
+// (A switch reads what comes before `copies`: one line of the processor's cache.)
+struct alignas(64) Thread {
   // kWaitingForPhase: of a copy barrier, not for other threads by name.
   enum class State : uint8_t { kNew, kRunnable, kRunning, kWaiting, kWaitingForPhase, kEnded };
   State state = State::kNew;
+  bool waited = false;  // for earlier kernels
   uint3 index{};
-  const char* waits_at = "";
   unsigned waits_for = 0;  // the mask; 0: all of the block
+  const char* waits_at = "";
   struct Worker* worker = nullptr;
   BlockVotes votes{};
-  bool waited = false;  // for earlier kernels
-  unsigned group = 0;   // of cp.async: the one that is being filled
+  unsigned group = 0;  // of cp.async: the one that is being filled
   std::vector<AsyncCopy> copies;
 };
 
@@ -57,7 +58,7 @@ struct Warp {
   std::vector<Meeting> meetings;
 };
 
-// A fiber of the pool.
+// A fiber, while another one runs.
 struct Worker {
   boost::context::fiber fiber;
   FiberMarks marks;
@@ -93,9 +94,10 @@ class Block {
   void shuffle(std::vector<uint32_t>& items);
   void run_block(uint32_t number);
   void add_worker();
-  void resume(Worker& worker);
+  Worker& next();
+  void switch_to(Worker& to);
+  void arrive(Worker& self, boost::context::fiber&& from);
   void work(Worker& self);
-  void switch_out();
   void end_thread();
   void wait(const char* name, unsigned mask);
   void pass_block_barrier();
@@ -120,9 +122,9 @@ class Block {
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
-  FiberMarks main_marks_;
-  boost::context::fiber main_;  // the scheduler, while a worker runs
-  Worker* current_worker_ = nullptr;
+  Worker scheduler_;            // the OS thread itself
+  Worker* on_ = &scheduler_;    // the one that runs
+  Worker* left_ = &scheduler_;  // the one that ran before it
   bool stopping_ = false;
   unsigned char* shared_ = nullptr;  // dynamic
 };

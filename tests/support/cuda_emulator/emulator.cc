@@ -5,7 +5,6 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,8 +15,6 @@
 
 namespace cuda_emulator {
 namespace {
-
-constexpr size_t kStackBytes = kSanitized ? 512 << 10 : 128 << 10;
 
 uint64_t seed_from_environment() {
   const char* text = std::getenv("TANDEM_EMULATOR_SEED");
@@ -69,7 +66,7 @@ void Block::run(const Kernel& kernel) {
   std::vector<uint32_t> blocks(size_t{g.x} * g.y * g.z);
   for (uint32_t i = 0; i < blocks.size(); ++i) blocks[i] = i;
   shuffle(blocks);
-  main_marks_.adopt_current();
+  scheduler_.marks.adopt_current();
   current = this;
   for (uint32_t number : blocks) run_block(number);
   current = nullptr;
@@ -96,74 +93,37 @@ void Block::run_block(uint32_t number) {
   }
   shuffle(order_);
   begun_ = 0;
+  switch_to(next());
+  if (alive_ != 0) fail_stuck();
+  note_static_shared(kernel_->type);
+  bulk_copies_.end_block();
+}
+
+// Which fiber goes on: that of a thread that can, one that is to begin others, or the scheduler,
+// where nobody can go on.
+Worker& Block::next() {
   for (;;) {
     const size_t choices = runnable_.size() + order_.size() - begun_;
     if (bulk_copies_.any() && (choices == 0 ? alive_ > 0 : random_.below(16) == 0)) {
       bulk_copies_.happen();
       continue;
     }
-    if (choices == 0) break;
+    if (choices == 0) return scheduler_;
     const size_t choice = random_.below(static_cast<uint32_t>(choices));
     if (choice < runnable_.size()) {
       running_ = runnable_[choice];
       runnable_[choice] = runnable_.back();
       runnable_.pop_back();
-      threads_[running_].state = Thread::State::kRunning;
-      threadIdx = threads_[running_].index;
-      resume(*threads_[running_].worker);
-    } else {
-      if (idle_.empty()) add_worker();
-      Worker* worker = idle_.back();
-      idle_.pop_back();
-      resume(*worker);
+      Thread& thread = threads_[running_];
+      thread.state = Thread::State::kRunning;
+      threadIdx = thread.index;
+      return *thread.worker;
     }
+    if (idle_.empty()) add_worker();
+    Worker& worker = *idle_.back();
+    idle_.pop_back();
+    return worker;
   }
-  if (alive_ != 0) fail_stuck();
-  note_static_shared(kernel_->type);
-  bulk_copies_.end_block();
-}
-
-void Block::add_worker() {
-  workers_.push_back(std::make_unique<Worker>());
-  Worker& worker = *workers_.back();
-  boost::context::protected_fixedsize_stack allocator(kStackBytes);
-  const boost::context::stack_context stack = allocator.allocate();
-  worker.marks.bottom = static_cast<char*>(stack.sp) - stack.size;
-  worker.marks.size = stack.size;
-  worker.marks.create();
-  worker.fiber = boost::context::fiber(std::allocator_arg,
-                                       boost::context::preallocated(stack.sp, stack.size, stack),
-                                       allocator, [this, &worker](boost::context::fiber&& main) {
-                                         main_ = std::move(main);
-                                         worker.marks.enter(&main_marks_);
-                                         work(worker);
-                                         worker.marks.leave_for(main_marks_, true);
-                                         return std::move(main_);
-                                       });
-  idle_.push_back(&worker);
-}
-
-Block::~Block() {
-  stopping_ = true;
-  main_marks_.adopt_current();
-  for (auto& worker : workers_) {
-    resume(*worker);
-    worker->marks.destroy();
-  }
-}
-
-void Block::resume(Worker& worker) {
-  current_worker_ = &worker;
-  main_marks_.leave_for(worker.marks);
-  worker.fiber = std::move(worker.fiber).resume();
-  main_marks_.enter(nullptr);
-}
-
-void Block::switch_out() {
-  Worker& self = *current_worker_;
-  self.marks.leave_for(main_marks_);
-  main_ = std::move(main_).resume();
-  self.marks.enter(&main_marks_);
 }
 
 // What a fiber does. It begins new threads for as long as no others that have begun could go on.
@@ -180,7 +140,7 @@ void Block::work(Worker& self) {
       if (!runnable_.empty()) break;
     }
     idle_.push_back(&self);
-    switch_out();
+    switch_to(next());
   }
 }
 
@@ -203,7 +163,7 @@ void Block::wait(const char* name, unsigned mask) {
   thread.state = Thread::State::kWaiting;
   thread.waits_at = name;
   thread.waits_for = mask;
-  switch_out();
+  switch_to(next());
 }
 
 void Block::wait_for_phase() {
@@ -211,7 +171,7 @@ void Block::wait_for_phase() {
   thread.state = Thread::State::kWaitingForPhase;
   thread.waits_at = "a wait for a copy barrier";
   thread.waits_for = 0;
-  switch_out();
+  switch_to(next());
 }
 
 void Block::wake(unsigned thread) {
@@ -225,7 +185,7 @@ void Block::yield() {
   if (runnable_.empty() && begun_ == order_.size()) return;
   threads_[running_].state = Thread::State::kRunnable;
   runnable_.push_back(running_);
-  switch_out();
+  switch_to(next());
 }
 
 bool Block::is_shared(const void* at, size_t bytes) const {
