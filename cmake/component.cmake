@@ -25,7 +25,11 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
-                         -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  if(TANDEM_SANITIZE MATCHES "address.*undefined")
+    # AddressSanitizer sees what goes through a null pointer; to check each one takes a third of the compiler's time.
+    target_compile_options(tandem_options INTERFACE -fno-sanitize=null)
+  endif()
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
 
