@@ -63,7 +63,8 @@ class LiveTurns {
     double begun_ = 0, busy_before_ = 0;  // when the window began, and busy_ then
   };
 
-  // on_turn is called when the turn has come, unless it has at once.
+  // on_turn is called once when the turn has come, unless it has at once; perhaps while another
+  // thread gives the turn up, and after that.
   std::unique_ptr<Turn> ask(std::function<void()> on_turn);
 
   int num_waiting() const;

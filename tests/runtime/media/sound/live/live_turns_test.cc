@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::live_turns_test {
@@ -42,6 +45,27 @@ TEST(LiveTurns, OneAfterTheOther) {
   d->begin(4);  // its sound was cleared: another window
   d.reset();    // which has failed
   EXPECT_EQ(turns.num_under_way(), 0);
+  turns.check_integrity();
+}
+
+TEST(LiveTurns, ThreadsAskAtOnce) {
+  LiveTurns turns;
+  std::atomic<int> windows{0};
+  const auto session = [&](int number) {
+    for (int i = 0; i < 200; ++i) {
+      const auto came = std::make_shared<std::binary_semaphore>(0);  // may outlive the turn
+      const Turn turn = turns.ask([came] { came->release(); });
+      if ((i + number) % 7 == 0 && !turn->has_come()) continue;  // gone, or called meanwhile
+      if (!turn->has_come()) came->acquire();
+      turn->begin(windows);
+      turn->end(++windows);
+    }
+  };
+  std::vector<std::thread> sessions;
+  for (int i = 0; i < 4; ++i) sessions.emplace_back(session, i);
+  for (std::thread& thread : sessions) thread.join();
+  EXPECT_GE(windows, 4 * 200 * 6 / 7 - 4);
+  EXPECT_EQ(turns.num_under_way() + turns.num_waiting(), 0);
   turns.check_integrity();
 }
 
