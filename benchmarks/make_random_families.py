@@ -28,6 +28,7 @@ longt5-local, longt5-tglobal, pegasus-x, bigbird, led; bart beside them, which a
 import argparse, json, math, pathlib
 
 import random_pictures
+from random_pictures import BART_TOKENS
 
 
 def t5_base(transformers):
@@ -54,7 +55,6 @@ def marian(transformers):
     return transformers.MarianMTModel, config, {"eos": 0, "unk": 1, "pad": 58100}
 
 
-BART_TOKENS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
 T5_TOKENS = {"pad": 0, "eos": 1, "unk": 2}
 
 

@@ -1,6 +1,6 @@
-// Live sound → text as it is said. A plain state machine without I/O, threads or a clock: sound
-// comes in with add(), the caller sends next()'s windows to an engine and hands the hypotheses to
-// take(), and events() says what is new.
+// Live sound → text as it is said. A plain state machine without I/O, threads or a clock. add()
+// takes sound. The caller sends the windows of next() to an engine, and hands the hypotheses to
+// take(). events() returns the news.
 //
 // A turn of speech is an item. Its sound is transcribed again and again while it grows; words that
 // two hypotheses in a row agree on are settled (word_agreement.h). The window is cut where all

@@ -3,11 +3,11 @@
 // would grow old there. Too many at once, and all of them wait for the encoders of all; too few,
 // and decoders share no batch.
 //
-// With k at once a window takes a + b k seconds: b is what cannot be shared, such as an encoder
-// that keeps the machine busy. Each of n sessions then has one in n / k of them. A word waits half
-// of that for its first window, and all of it for the one that settles it:
-//   (a + b k) (1.5 n / k + 1) seconds, least at k = sqrt(1.5 n a / b).
-// a and b are fitted to what windows have taken.
+// With k at once a window takes a + b k seconds. b cannot be shared: an encoder that keeps the
+// machine busy. A session's turn comes every (a + b k) n / k seconds. A word waits half of that for
+// its first window. It waits all of it for the second, which settles it. That window's time comes on
+// top, so a word takes (a + b k) (1.5 n / k + 1) seconds. This is least at k = sqrt(1.5 n a / b).
+// a and b are fitted to the times of past windows.
 #pragma once
 
 #include <cstdint>
