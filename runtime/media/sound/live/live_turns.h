@@ -5,9 +5,9 @@
 //
 // With k at once a window takes a + b k seconds. b cannot be shared: an encoder that keeps the
 // machine busy. A session's turn comes every (a + b k) n / k seconds. A word waits half of that for
-// its first window. It waits all of it for the second, which settles it. That window's time comes on
-// top, so a word takes (a + b k) (1.5 n / k + 1) seconds. This is least at k = sqrt(1.5 n a / b).
-// a and b are fitted to the times of past windows.
+// its first window, and all of it for the second, which settles it. The second takes its time, too:
+//   (a + b k) (1.5 n / k + 1) seconds.
+// This is least at k = sqrt(1.5 n a / b). a and b are fitted to the times of past windows.
 #pragma once
 
 #include <cstdint>
