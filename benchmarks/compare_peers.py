@@ -27,9 +27,10 @@ where build/bin/bench_probes is built, how much of the machine's limit in its ty
 (machine_limits.py says what that counts).
 
 --install makes --venv and installs the peers there with pip. Without --venv this interpreter must have them.
-Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, tandem-int8, tandem-int4, tandem-int8-kv8 (keys and values
-in int8 as well), tandem-bf16-kv8, ct2-int8, ct2-bf16, hf-bf16, openvino-bf16, openvino-int8 (its weights; it computes in
-bf16): their agreement is reported only. Of sound: tandem…, hf, hf-bf16, faster-whisper (float32), faster-whisper-int8.
+Engines: tandem, ct2, openvino, onnx (ONNX Runtime), hf in float32; tandem-bf16, tandem-int8, tandem-int4, tandem-int8-kv8 (keys
+and values in int8 as well), tandem-bf16-kv8, ct2-int8, ct2-bf16, hf-bf16, openvino-bf16, openvino-int8 (its weights; it computes
+in bf16): their agreement is reported only. Of sound: tandem…, hf, hf-bf16, faster-whisper (float32), faster-whisper-int8.
+--install leaves onnx out: it needs optimum-onnx[onnxruntime], which wants an older transformers.
 """
 import argparse, datetime, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
 
@@ -40,8 +41,8 @@ PEERS = ["ctranslate2", "faster-whisper", "transformers", "torch", "numpy", "saf
 OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8", "tandem-int4": "int4",
         "tandem-bf16-kv8": "bfloat16/int8", "tandem-int8-kv8": "int8/int8"}  # --dtype/--kv-cache-dtype
 NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino", "openvino-bf16", "openvino-int8",
-         "faster-whisper", "faster-whisper-int8"]
-EXACT = {"tandem", "ct2", "openvino", "faster-whisper"}  # fp32: must agree with HuggingFace; with beams Tandem alone
+         "faster-whisper", "faster-whisper-int8", "onnx"]
+EXACT = {"tandem", "ct2", "openvino", "onnx", "faster-whisper"}  # fp32: must agree with HuggingFace; with beams Tandem alone
 WINDOW_FRAMES, WINDOW_SECONDS, SPEECH_PROMPT = 3000, 30, [50258, 50259, 50359, 50363]
 TIE = 1e-3  # HuggingFace's own lead of the best logit, below which fp32 engines may differ
 

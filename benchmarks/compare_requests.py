@@ -2,12 +2,14 @@
 """Requests with images, and those of classes that generate nothing: `tandem serve` beside HuggingFace, on a CPU.
 
     compare_requests.py [--tandem build/bin/tandem] --venv DIR [--dtypes float32,int8] [--batches 1,8] [--new-tokens 32]
-                        [--tokens 128] [--rounds 3] [--threads 2] [--out FILE] MODEL…
+                        [--tokens 128] [--rounds 3] [--check 8] [--threads 2] [--out FILE] MODEL…
 
-Models: random ones of make_random_families.py (vit-gpt2, blip-base, nougat-small, pix2struct-base, florence2-base, bart-classify,
-t5-encoder), or checkpoints of such classes. A batch is one HTTP request of Tandem's, and one call of HuggingFace's, which gets the
+Models: random ones of make_random_families.py (vit-gpt2, blip-base, nougat-small, pix2struct-base, florence2-base, donut-cord, udop-6,
+t5gemma2-image-4, bart-classify, t5-encoder), or checkpoints of such classes. A batch is one HTTP request of Tandem's, and one call of HuggingFace's, which gets the
 same PNG files or token ids. Its time is from the files to the token ids, labels or vectors: images are read, resized and
-normalized in it. All images of a batch differ, and Tandem's caches are off. Answers are compared before anything is timed.
+normalized in it. All images of a batch differ, also in shape, and Tandem's caches are off. The answers to --check requests are compared
+before anything is timed; HuggingFace's image processors use pillow for them. If a random model's answers differ, say how far apart
+HuggingFace's float32 and float64 are before you blame either: a rounding of 1e-7 can change all tokens of a model with sharp attention.
 Engines take turns in each round. "Tandem by": the median of the ratios within rounds. Loading is not timed.
 
 --venv: a virtual environment with torch, torchvision, transformers, pillow. compare_peers.py says how the rest of them is compared.
@@ -19,7 +21,9 @@ import machine_limits
 from support.tandem_server import TandemServer
 
 SIZES = {"donut-swin": (816, 1056)}  # of images, by class of encoder; a page is upright
+PICTURES = ((1, 1), (1.5, 0.75), (0.6, 1.1), (1.25, 1.25))  # widths and heights beside that, in turn
 FLORENCE_IMAGE_TOKENS = 577
+TEXT_TOKENS = {"florence2": 10, "t5gemma2": 10, "udop": 100}  # beside an image
 
 
 def parse():
@@ -32,6 +36,7 @@ def parse():
     p.add_argument("--new-tokens", type=int, default=32)
     p.add_argument("--tokens", type=int, default=128, help="of a text")
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--check", type=int, default=8, help="requests whose answers are compared; 0: none")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("requests.md"))
@@ -53,6 +58,21 @@ def write_png(file, width, height, chance):
                      chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
 
 
+def text_beside(config, chance):
+    """The ids, and for UDOP the boxes of words in lines."""
+    kind = config["model_type"]
+    text = [chance.randint(4, 30000) for _ in range(TEXT_TOKENS.get(kind, 0))]
+    if kind == "florence2":
+        return {"ids": [config["image_token_id"]] * FLORENCE_IMAGE_TOKENS + text + [config["eos_token_id"]]}
+    if kind == "t5gemma2":
+        image = [config["image_token_index"]] * config["encoder"]["mm_tokens_per_image"]
+        return {"ids": [config["encoder"]["text_config"]["bos_token_id"]] + image + text}
+    if kind == "udop":
+        boxes = [[0.1 * (i % 10), 0.1 * (i // 10), 0.1 * (i % 10) + 0.08, 0.1 * (i // 10) + 0.05] for i in range(len(text))]
+        return {"ids": text + [config["eos_token_id"]], "bbox": boxes + [[1.0] * 4]}
+    return {}
+
+
 def make_requests(args, config, folder, count):
     """Each {"image": path, "ids": ids}, or one of the two."""
     chance = random.Random(args.seed)
@@ -63,10 +83,9 @@ def make_requests(args, config, folder, count):
     requests = []
     for i in range(count):
         requests.append({"image": str(folder / f"{i}.png")})
-        write_png(folder / f"{i}.png", width, height, chance)
-        if config["model_type"] == "florence2":
-            requests[-1]["ids"] = ([config["image_token_id"]] * FLORENCE_IMAGE_TOKENS +
-                                   [chance.randint(4, 40000) for _ in range(10)] + [config["eos_token_id"]])
+        across, down = PICTURES[i % len(PICTURES)]
+        write_png(folder / f"{i}.png", int(width * across), int(height * down), chance)
+        requests[-1].update(text_beside(config, chance))
     return requests
 
 
@@ -108,6 +127,8 @@ class Tandem:
     def prompt(request):
         url = "data:image/png;base64," + base64.b64encode(pathlib.Path(request["image"]).read_bytes()).decode()
         text = {"prompt_token_ids": request["ids"]} if "ids" in request else {"prompt": ""}
+        if "bbox" in request:
+            text["bbox"] = request["bbox"]
         return {**text, "multi_modal_data": {"image": url}}
 
     def close(self):
@@ -168,6 +189,9 @@ class HuggingFace:
         inputs = dict(processor(images=[Image.open(r["image"]).convert("RGB") for r in requests], return_tensors="pt"))
         if ids is not None:
             inputs.update(input_ids=ids, attention_mask=self.torch.ones_like(ids))
+        if "bbox" in requests[0]:
+            inputs.update(bbox=self.torch.tensor([r["bbox"] for r in requests]))
+        inputs.pop("num_crops", None)
         count = self.args.new_tokens
         out = self.model.generate(**inputs, min_new_tokens=count, max_new_tokens=count, num_beams=1, do_sample=False)
         return out[:, -count:].tolist()
@@ -200,13 +224,18 @@ def compare(args, model, folder):
     """Lines of the table."""
     config = json.loads((model / "config.json").read_text())
     batches = [int(b) for b in args.batches.split(",")]
-    requests = make_requests(args, config, folder, max(batches))
+    requests = make_requests(args, config, folder, max([args.check, *batches]))
     engines = {"hf": Peer(args, model), **{d: Tandem(args, model, d, folder) for d in args.dtypes.split(",")}}
     lines = []
     try:
-        answers = {name: engine.run(requests[:min(batches[-1], 8)])[1] for name, engine in engines.items()}  # warms up, too
-        exact = engines["hf"].run(requests[:min(batches[-1], 8)], exact=True)[1]
-        notes = {name: agreement(task_of(config), answers[name], exact) for name in engines if name != "hf"}
+        peer = engines["hf"]
+        peer.run(requests[:1])  # warms up
+        exact = peer.run(requests[:args.check], exact=True)[1] if args.check else []
+        notes = {}
+        for name, engine in engines.items():
+            if name != "hf":
+                answers = engine.run(requests[:args.check or 1])[1]
+                notes[name] = agreement(task_of(config), answers, exact) if args.check else "not compared"
         print(f"{model.name}: {notes}", flush=True)
         for batch in batches:
             seconds = {name: [] for name in engines}

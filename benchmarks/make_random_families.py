@@ -20,7 +20,7 @@ longt5-local-base, longt5-tglobal-base, pegasus-x-base, bigbird-large: google/lo
 google/bigbird-pegasus-large-arxiv.
 
 Those of random_pictures.py, for compare_requests.py: vit-gpt2, nougat-small, blip-base, pix2struct-base, florence2-base,
-bart-classify, t5-encoder.
+donut-cord, udop-6, t5gemma2-image-4, bart-classify, t5-encoder.
 
 For long inputs, all of one small size (six layers of 512, of the decoder two), with the attention of the published models:
 longt5-local, longt5-tglobal, pegasus-x, bigbird, led; bart beside them, which attends to everything.
@@ -188,9 +188,16 @@ SHAPES = {**PUBLISHED, **MORE, **LONG, **random_pictures.SHAPES}
 
 def deviation(name, weight, config):
     """Of a tensor's values; None: left as the library makes it."""
-    if weight.dim() < 2 or "embed_positions" in name or "vision_tower" in name:
+    if weight.dim() < 2 or "embed_positions" in name:
         return None
-    t5 = hasattr(config, "d_kv")
+    d_kv = getattr(config, "d_kv", None) or getattr(getattr(config, "text_config", None), "d_kv", None)
+    t5 = d_kv is not None
+    if "mm_input_projection" in name:
+        return 1 / math.sqrt(weight.shape[0])
+    if (t5 or "vision_tower" in name) and (weight.dim() == 4 or "patch_projection" in name):
+        return 1 / math.sqrt(weight[0].numel())
+    if any(part in name for part in ("row_embedder", "column_embedder", "cell_2d_embedding")):
+        return 0.2  # what a picture or a page says counts for more than its places
     if "relative_attention_bias" in name:
         return 0.5
     if "conv" in name:
@@ -198,10 +205,11 @@ def deviation(name, weight, config):
     if "proj_out" in name or "lm_head" in name or "shared" in name or "embed" in name:
         return 1.0 if t5 and "lm_head" not in name else 0.04
     gain = 0.4
-    cross = any(part in name for part in ("EncDecAttention", "encoder_attn", "crossattention", "cross_attn", "cross_attention"))
+    cross = any(part in name for part in ("EncDecAttention", "encoder_attn", "crossattention", "cross_attn", "cross_attention",
+                                         "encoder_decoder_attention"))
     if any(name.endswith(f".{part}.weight") for part in ("q", "k", "q_proj", "k_proj", "query", "key", "query_proj", "key_proj")):
         # T5 does not scale its scores. Sharper attention makes a model chaotic: rounding alone changes its tokens.
-        gain = 2 / math.sqrt(math.sqrt(config.d_kv)) if t5 else 2.5 if cross else 1.4
+        gain = 2 / math.sqrt(math.sqrt(d_kv)) if t5 else 2.5 if cross else 1.4
     elif "ttention" in name or "attn" in name:
         gain = 3 if cross else 0.6
     return gain / math.sqrt(weight[0].numel())
@@ -234,6 +242,8 @@ def make(shape, out, seed):
             spread = deviation(name, weight, config)
             if spread is not None:
                 weight.normal_(0, spread)
+            elif name.endswith(("q_norm.weight", "k_norm.weight")):
+                weight.fill_(0.4)  # Gemma's factor is 1 more; 1 alone would attend to everything alike
         table = model.get_input_embeddings()
         if getattr(config, "pad_token_id", None) is not None and isinstance(table, torch.nn.Embedding):
             table.weight[config.pad_token_id] = 0  # Marian starts from it

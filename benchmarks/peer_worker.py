@@ -145,6 +145,20 @@ class OpenVino(HuggingFace):
         self.model = OVModelForSeq2SeqLM.from_pretrained(folder, ov_config=config)
 
 
+class OnnxRuntime(HuggingFace):
+    def __init__(self, args):
+        import onnxruntime, torch
+        from optimum.onnxruntime import ORTModelForSeq2SeqLM
+
+        torch.set_num_threads(1)
+        self.torch, self.beams, self.version = torch, args.beams, f"onnxruntime {onnxruntime.__version__}"
+        folder, options = args.cache / "onnx", onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = args.threads, 1
+        if not (folder / "config.json").exists():
+            ORTModelForSeq2SeqLM.from_pretrained(args.model, export=True).save_pretrained(folder)
+        self.model = ORTModelForSeq2SeqLM.from_pretrained(folder, session_options=options)
+
+
 class CTranslate2:
     def __init__(self, args, compute_type="float32"):
         import ctranslate2, transformers
@@ -181,6 +195,7 @@ MAKERS = {
     "openvino": OpenVino,
     "openvino-bf16": lambda args: OpenVino(args, "bf16"),
     "openvino-int8": lambda args: OpenVino(args, "bf16", int8_weights=True),
+    "onnx": OnnxRuntime,
     "ct2": CTranslate2,
     "ct2-int8": lambda args: CTranslate2(args, "int8"),
     "ct2-bf16": lambda args: CTranslate2(args, "bfloat16"),
