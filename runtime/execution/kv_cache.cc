@@ -38,6 +38,7 @@ constexpr size_t kCommitted = size_t{32} << 20;
 // Blocks go out in ascending order, and those that came back go out first.
 void commit_first_blocks(Context& ctx, const KvCache& cache) {
   for (const KvPages& pages : cache.layers) {
+    if (pages.data.bytes() == 0) continue;  // with more ranks than heads
     const size_t bytes = kCommitted / cache.layers.size();
     ctx.commit(pages.data, bytes);
     if (!pages.scales.empty())
