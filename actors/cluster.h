@@ -36,7 +36,9 @@ struct ClusterConfig {
   int cluster_port = 0;
 
   // Of a replica.
-  int num_ranks() const { return tensor_parallel_size * stages_of(engine); }
+  int num_ranks() const {
+    return tensor_parallel_size * stages_of(engine) + encoder_ranks_of(engine);
+  }
 };
 
 // What happened so far, for whoever waits.

@@ -43,8 +43,23 @@ struct SchedulerState {
         command.set_generation(generation);
         return loop->next_step(now(), *command.mutable_step());
       });
+      if (!message) break;
+      for (int rank = 0; rank < std::ssize(workers); ++rank)
+        if (!loop->is_encoder_rank(rank)) self->send(workers[static_cast<size_t>(rank)], message);
+    }
+    pump_encoders();
+  }
+
+  void pump_encoders() {
+    while (true) {
+      std::optional<int> rank;
+      const auto message = WorkerCommandMessage::build([&](proto::WorkerCommand& command) {
+        command.set_generation(generation);
+        rank = loop->next_encoder_step(now(), *command.mutable_step());
+        return rank.has_value();
+      });
       if (!message) return;
-      for (const WorkerHandle& worker : workers) self->send(worker, message);
+      self->send(workers.at(static_cast<size_t>(*rank)), message);
     }
   }
 
@@ -60,6 +75,7 @@ struct SchedulerState {
     SchedulerConfig config = scheduler_config(shared->config.engine, up.cache,
                                               shared->processor->model_config(), shared->dtype);
     config.max_steps_in_flight = shared->config.max_steps_in_flight;
+    config.first_encoder_rank = static_cast<int>(workers.size()) - config.encoder_ranks;
     loop.emplace(config, shared->processor->model_config().vocab_size);
     proto::SchedulerEvent event;
     event.mutable_up();
@@ -84,27 +100,36 @@ struct SchedulerState {
     schedule_pump();
   }
 
-  void on_report(const WorkerReportMessage& report) {
+  // A rank that answers steps is asked for them: others are not to speak for it.
+  bool is_from(const WorkerHandle& worker, int rank) const {
+    return rank >= 0 && rank < std::ssize(workers) && workers[static_cast<size_t>(rank)] == worker;
+  }
+
+  void on_report(const WorkerHandle& worker, const WorkerReportMessage& report) {
     if (!loop || report->generation() != generation) return;
     if (report->has_failed()) {
       fault("rank " + std::to_string(report->rank()) + ": " + report->failed().what());
       return;
     }
-    if (!report->has_step()) return;
+    if (!report->has_step() || !is_from(worker, report->rank())) return;
+    const bool of_encoder = loop->is_encoder_rank(report->rank());
+    bool has_news = true;
     try {
-      loop->on_output(report->step());
+      if (of_encoder)
+        has_news = loop->on_encoder_output(report->rank(), report->step(), now());
+      else
+        loop->on_output(report->step());
     } catch (const std::exception& e) {  // std::runtime_error: not an answer to what was asked
       fault(e.what());
       return;
     }
-    loop->set_waiting_since(now());
+    if (!of_encoder) loop->set_waiting_since(now());
     pump();  // the workers come first
-    tell_engine(loop->step_event(), report);
+    if (has_news) tell_engine(loop->step_event(), report);
   }
 
   void tick() {
-    if (loop && loop->steps_in_flight() > 0 &&
-        now() - loop->waiting_since() > shared->config.step_timeout) {
+    if (loop && loop->waits_longer_than(shared->config.step_timeout, now())) {
       fault("a step took longer than " + std::to_string(shared->config.step_timeout) + " s");
       loop->set_waiting_since(now());
     }
@@ -123,7 +148,9 @@ SchedulerHandle::behavior_type scheduler(SchedulerHandle::stateful_pointer<Sched
   self->set_exception_handler(stop_loudly("scheduler"));
   self->delayed_send(self, kTickInterval, Tick{});
   return {
-      [self](const WorkerHandle&, const WorkerReportMessage& r) { self->state.on_report(r); },
+      [self](const WorkerHandle& worker, const WorkerReportMessage& r) {
+        self->state.on_report(worker, r);
+      },
       [self](const GroupUp& up) { self->state.group_up(up); },
       [self](const GroupDown& down) { self->state.group_down(down); },
       [self](const SchedulerCommandMessage& c) { self->state.on_command(*c); },

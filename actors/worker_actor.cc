@@ -19,6 +19,7 @@
 #include "base/poll_nap.h"
 #include "base/signal_stack.h"
 #include "runtime/engine/supervisor_core.h"
+#include "runtime/execution/ranks/rank_plan.h"
 #include "runtime/version.h"
 
 namespace tandem::actors {
@@ -33,7 +34,7 @@ struct WorkerState {
   ReportHandle supervisor;
   WorkerActorHandle::pointer self = nullptr;
   bool failed = false;
-  int answering_rank = 0;            // of its group
+  bool answers = false;              // of its group's ranks it is one whose answers count
   std::deque<ReportHandle> waiting;  // who wants the answers to the steps under way, oldest first
   bool asking = false;               // a Pump is on its way
   std::chrono::steady_clock::time_point asked_since;  // about the oldest of them
@@ -86,7 +87,7 @@ struct WorkerState {
     };
     auto out = new_report();
     *out.mutable_loaded() = worker->load(setup, progress);
-    answering_rank = tandem::answering_rank(setup);
+    answers = answers_steps(setup);
     report(supervisor, std::move(out));
   }
 
@@ -132,7 +133,7 @@ struct WorkerState {
     while (!waiting.empty() && worker->ready()) {
       auto out = new_report();
       *out.mutable_step() = worker->finish();
-      if (identity.rank == answering_rank) report(waiting.front(), std::move(out));
+      if (answers) report(waiting.front(), std::move(out));
       waiting.pop_front();
       asked_since = std::chrono::steady_clock::now();
     }

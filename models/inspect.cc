@@ -180,35 +180,50 @@ void add_memory(const InspectReport& r, Lines& lines) {
                     cache_line(r.int8_self_bytes_per_token, r.int8_cross_bytes_per_token));
 }
 
+// Ranks of a group that hold the same layers; each a share of them, or all.
+struct RanksOfStage {
+  std::string name;
+  Stage stage;
+  int first, count, shares;
+};
+
+std::vector<RanksOfStage> ranks_of_stages(const InspectReport& r) {
+  std::vector<RanksOfStage> out;
+  int rank = 0;
+  for (const Stage& stage : r.stages) {
+    out.push_back(
+        {"stage " + std::to_string(out.size()), stage, rank, r.ranks_of_stage, r.ranks_of_stage});
+    rank += r.ranks_of_stage;
+  }
+  if (r.encoder_alone) out.push_back({"encoders", *r.encoder_alone, rank, r.encoder_ranks, 1});
+  return out;
+}
+
 // What each rank of a group holds.
 void add_stages(const InspectReport& r, Lines& lines) {
-  for (size_t i = 0; i < r.stages.size(); ++i) {
-    const Stage& stage = r.stages[i];
-    const size_t ranks = static_cast<size_t>(r.ranks_of_stage), first = i * ranks;
-    lines.add(
-        "stage " + std::to_string(i),
-        (ranks > 1 ? "ranks " + std::to_string(first) + " to " + std::to_string(first + ranks - 1)
-                   : "rank " + std::to_string(first)) +
-            ": " + stage.text() + ", " + human_count(stage.parameters) + " parameters");
+  for (const auto& [name, stage, first, count, shares] : ranks_of_stages(r)) {
+    lines.add(name, (count > 1 ? "ranks " + std::to_string(first) + " to " +
+                                     std::to_string(first + count - 1)
+                               : "rank " + std::to_string(first)) +
+                        ": " + stage.text() + ", " + human_count(stage.parameters) + " parameters");
     std::string bytes;
     for (const DType type : kShownTypes)
       bytes += (bytes.empty() ? "weights on each rank: " : ", ") +
-               human_bytes(stage.bytes_of_rank(type, r.ranks_of_stage)) + " in " + name_of(type);
+               human_bytes(stage.bytes_of_rank(type, shares)) + " in " + name_of(type);
     lines.add("", bytes);
   }
 }
 
 nlohmann::ordered_json stages_json(const InspectReport& r) {
   auto out = nlohmann::ordered_json::array();
-  int rank = 0;
-  for (const Stage& stage : r.stages) {
+  for (const auto& [name, stage, first, count, shares] : ranks_of_stages(r)) {
     auto& to = out.emplace_back();
-    for (int i = 0; i < r.ranks_of_stage; ++i) to["ranks"].push_back(rank++);
+    for (int i = 0; i < count; ++i) to["ranks"].push_back(first + i);
     to["encoder_layers"] = {stage.encoder.begin, stage.encoder.end};
     to["decoder_layers"] = {stage.decoder.begin, stage.decoder.end};
     to["parameters"] = stage.parameters;
     for (const DType type : kShownTypes)
-      to["weight_bytes_of_rank"][name_of(type)] = stage.bytes_of_rank(type, r.ranks_of_stage);
+      to["weight_bytes_of_rank"][name_of(type)] = stage.bytes_of_rank(type, shares);
   }
   return out;
 }

@@ -63,6 +63,8 @@ struct InspectReport {
   // How a group of that many ranks would share the model; no stages: nobody asked.
   std::vector<Stage> stages;
   int ranks_of_stage = 1;
+  std::optional<Stage> encoder_alone;  // on ranks of its own, behind those of stages
+  int encoder_ranks = 0;
 };
 
 InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);  // no languages

@@ -70,7 +70,7 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
   ReportingSource source(checkpoint, family.base, progress);
   auto model = family.make(config, Weights(source), build);
   for (const LayerRange& range : {build.encoder_layers, build.decoder_layers})
-    if (!range.empty() && range != LayerRange()) source.skip("");  // the other stages read the rest
+    if (range != LayerRange()) source.skip("");  // the other ranks read the rest
   build.ctx.end_loading();
   checkpoint.drop_pages();
   source.end();

@@ -27,6 +27,7 @@ struct KvCacheSpec {
   int num_heads = 0;
   int head_dim = 0;
   DType dtype = DType::kF32;
+  int first_head = 0;  // of the model's key and value heads
   // Bytes of one block over all layers: keys and values, and the scales of 8-bit ones.
   size_t block_bytes(int block_size) const {
     const std::optional<DType> scale = page_scale_type(dtype);

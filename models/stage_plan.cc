@@ -71,9 +71,19 @@ std::string layers_text(const char* side, const LayerRange& range) {
 
 // Parameters of both sides' layers in a row, with those of the head, which a step reads as a whole.
 std::vector<uint64_t> computed_by(const LayerSizes& sizes) {
-  std::vector<uint64_t> costs = sizes.encoder;
-  costs.insert(costs.end(), sizes.decoder.begin(), sizes.decoder.end());
-  costs.back() += sizes.head;
+  std::vector<uint64_t> computed = sizes.encoder;
+  computed.insert(computed.end(), sizes.decoder.begin(), sizes.decoder.end());
+  computed.back() += sizes.head;
+  return computed;
+}
+
+// The same for a usual request: for each of its tokens.
+std::vector<uint64_t> costs_of(const LayerSizes& sizes, const StageOptions& options) {
+  std::vector<uint64_t> costs = computed_by(sizes);
+  const bool known = options.input_tokens > 0 && options.output_tokens > 0;
+  const uint64_t in = known ? static_cast<uint64_t>(options.input_tokens) : 1,
+                 out = known ? static_cast<uint64_t>(options.output_tokens) : 1;
+  for (size_t i = 0; i < costs.size(); ++i) costs[i] *= i < sizes.encoder.size() ? in : out;
   return costs;
 }
 
@@ -143,24 +153,32 @@ LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint) 
   return sizes;
 }
 
-std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
-                               std::span<const int32_t> layers) {
+std::vector<Stage> plan_stages(const LayerSizes& of_model, const StageOptions& options) {
+  const int stages = options.stages;
   TANDEM_CHECK_GE(stages, 1);
+  LayerSizes sizes = of_model;
+  if (!options.encoder) {
+    sizes.encoder.clear();
+    sizes.encoder_table = 0;
+    if (sizes.decoder.empty())
+      throw invalid_request("--encoder-ranks", "the model has no decoder for the other ranks");
+  }
   const auto encoder = static_cast<int>(sizes.encoder.size()),
              decoder = static_cast<int>(sizes.decoder.size());
   const std::string have =
-      "the model has " + std::to_string(encoder) + " + " + std::to_string(decoder) + " layers";
+      "the model has " + std::to_string(encoder) + " + " + std::to_string(decoder) + " layers" +
+      (options.encoder ? "" : " without the encoder's, which --encoder-ranks has");
   if (stages > encoder + decoder || decoder == 0)
     throw invalid_request("--pipeline-parallel-size",
                           std::to_string(stages) + " stages have a layer each, and " + have);
-  std::vector<int32_t> counts(layers.begin(), layers.end());
+  std::vector<int32_t> counts(options.layers.begin(), options.layers.end());
   if (!counts.empty() &&
       (std::ssize(counts) != stages || *std::min_element(counts.begin(), counts.end()) < 1 ||
        std::accumulate(counts.begin(), counts.end(), int64_t{0}) != encoder + decoder))
     throw invalid_request("--pipeline-layers", "gives each of " + std::to_string(stages) +
                                                    " stages a number of layers, and " + have);
-  const std::vector<uint64_t> costs = computed_by(sizes);
-  if (counts.empty()) counts = balanced(costs, stages);
+  const std::vector<uint64_t> computed = computed_by(sizes);
+  if (counts.empty()) counts = balanced(costs_of(sizes, options), stages);
   std::vector<Stage> out;
   int first = 0;
   for (const int count : counts) {
@@ -168,7 +186,7 @@ std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
     Stage& stage = out.emplace_back();
     stage.encoder = {std::min(first, encoder), std::min(end, encoder)};
     stage.decoder = {std::max(first - encoder, 0), std::max(end - encoder, 0)};
-    for (int i = first; i < end; ++i) stage.computed += costs[static_cast<size_t>(i)];
+    for (int i = first; i < end; ++i) stage.computed += computed[static_cast<size_t>(i)];
     for (int i = first; i < std::min(end, encoder); ++i)
       stage.of_encoder += sizes.encoder[static_cast<size_t>(i)];
     const uint64_t encoder_table = stage.encoder.has_first() ? sizes.encoder_table : 0;
@@ -178,6 +196,18 @@ std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
     first = end;
   }
   return out;
+}
+
+Stage encoder_alone(const LayerSizes& sizes) {
+  Stage stage;
+  stage.encoder = {0, static_cast<int>(sizes.encoder.size())};
+  stage.decoder = LayerRange::none();
+  stage.of_encoder = std::accumulate(sizes.encoder.begin(), sizes.encoder.end(), uint64_t{0});
+  const uint64_t cross =
+      std::accumulate(sizes.decoder.begin(), sizes.decoder.end(), uint64_t{0}) / 8;
+  stage.computed = stage.of_encoder + cross;
+  stage.parameters = stage.computed + sizes.encoder_table;
+  return stage;
 }
 
 }  // namespace tandem

@@ -37,10 +37,23 @@ struct Stage {
 
 // By the names of the checkpoint's tensors. Layers that have none there count alike.
 LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint);
-// Each stage has a layer at least, and the last one a decoder's. layers: of each stage, both sides
-// together. Without, the stage that computes with the most parameters has as few as possible.
-// Throws InputError (--pipeline-parallel-size, --pipeline-layers).
-std::vector<Stage> plan_stages(const LayerSizes& sizes, int stages,
-                               std::span<const int32_t> layers = {});
+
+struct StageOptions {
+  int stages = 1;
+  // Of each stage, both sides together. Without, the stage that computes most computes as little as
+  // possible.
+  std::span<const int32_t> layers = {};
+  bool encoder = true;  // false: other ranks run it (encoder_alone())
+  // Of a usual request: a layer computes with its parameters for each token of its side. 0: not
+  // known; then for each side once.
+  int input_tokens = 0, output_tokens = 0;
+};
+// Each stage has a layer at least, and the last one a decoder's. Throws InputError
+// (--pipeline-parallel-size, --pipeline-layers, --encoder-ranks).
+std::vector<Stage> plan_stages(const LayerSizes& sizes, const StageOptions& options);
+// All of the encoder, for a rank that runs it for others. What makes keys and values of
+// cross-attention is counted as a decoder layer's eighth (of its sixteen squares of the width,
+// two).
+Stage encoder_alone(const LayerSizes& sizes);
 
 }  // namespace tandem

@@ -33,6 +33,19 @@ void ClusterOptions::add(CLI::App& app) {
          "ranks (CPUs only)")
       ->default_str("1")
       ->group(group);
+  const auto number = [&](const char* name, const auto& set, const char* help) {
+    app.add_option_function<int>(name, set, help)->default_str("0")->group(group);
+  };
+  number(
+      "--encoder-ranks", [this](int ranks) { parallel.set_encoder_ranks(ranks); },
+      "Number of ranks of each replica that run encoders only, besides the others, which then run "
+      "decoders only: long inputs do not hold up streams (CPUs only)");
+  number(
+      "--expected-input-tokens", [this](int n) { parallel.set_expected_input_tokens(n); },
+      "Tokens of a usual input, by which stages share layers; 0 if they are not known");
+  number(
+      "--expected-output-tokens", [this](int n) { parallel.set_expected_output_tokens(n); },
+      "Tokens of a usual output, likewise");
   app.add_option_function<std::vector<int>>(
          "--pipeline-layers",
          [this](const std::vector<int>& layers) {
@@ -82,9 +95,15 @@ void ClusterOptions::add(CLI::App& app) {
 // (Numbers that are out of range are refused later.)
 int ClusterOptions::num_ranks() const {
   constexpr int64_t kMost = 1 << 16;
-  const int64_t of_replica = std::clamp<int64_t>(
-      int64_t{config.tensor_parallel_size} * parallel.pipeline_parallel_size(), 1, kMost);
+  const int64_t of_replica =
+      std::clamp<int64_t>(int64_t{config.tensor_parallel_size} * parallel.pipeline_parallel_size() +
+                              parallel.encoder_ranks(),
+                          1, kMost);
   return static_cast<int>(std::clamp<int64_t>(of_replica * config.data_parallel_size, 1, kMost));
+}
+
+std::string ClusterOptions::binding() const {
+  return cpu_binding == "auto" && parallel.encoder_ranks() > 0 ? "none" : cpu_binding;
 }
 
 bool ClusterOptions::wants_cluster() const {
@@ -124,18 +143,20 @@ std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size, bool has_ow
 // `announced` is set when the other ranks know where to report.
 std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSession& job,
                                               bool& announced) {
-  const bool has_own_cores = bind_to_cores(options.cpu_binding, job.rank(), job.size());
+  const bool has_own_cores = bind_to_cores(options.binding(), job.rank(), job.size());
   actors::ClusterConfig& c = options.config;
   const int replicas = c.data_parallel_size;
   check_config(c.engine);
-  const int stages = stages_of(c.engine);
+  const int stages = stages_of(c.engine), encoders = encoder_ranks_of(c.engine);
   if (c.tensor_parallel_size == 1)
-    c.tensor_parallel_size = std::max(1, job.size() / std::max(1, replicas) / stages);
+    c.tensor_parallel_size =
+        std::max(1, (job.size() / std::max(1, replicas) - encoder_ranks_of(c.engine)) / stages);
   if (c.num_ranks() * replicas != job.size())
     throw invalid_request(
         "--tensor-parallel-size",
         std::to_string(c.tensor_parallel_size) +
             (stages > 1 ? " x --pipeline-parallel-size " + std::to_string(stages) : "") +
+            (encoders > 0 ? " + --encoder-ranks " + std::to_string(encoders) + ", each" : "") +
             " x --data-parallel-size " + std::to_string(replicas) + " is not the job's " +
             std::to_string(job.size()) + " ranks");
   std::string text = std::to_string(c.num_ranks()) + " ";
@@ -187,7 +208,7 @@ WorkerCommand worker_command(const ClusterOptions& options) {
   if (worker.program.empty()) worker.program = this_program();
   for (const std::string& flag : options.profile.flags()) worker.flags.push_back(flag);
   for (const auto& flag :
-       {std::string("--cpu-binding"), options.cpu_binding, std::string("--replicas"),
+       {std::string("--cpu-binding"), options.binding(), std::string("--replicas"),
         std::to_string(replicas), std::string("--ranks"),
         std::to_string(options.num_ranks() / std::max(1, replicas)),
         std::string("--worker-timeout"), std::to_string(options.config.worker_timeout)})
@@ -249,7 +270,7 @@ void release_ranks(MpiSession* job) {
 }
 
 int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
-  const bool has_own_cores = bind_to_cores(options.cpu_binding, job.rank(), job.size());
+  const bool has_own_cores = bind_to_cores(options.binding(), job.rank(), job.size());
   std::string bytes;
   job.broadcast(bytes, 0);
   if (bytes.empty()) return 1;  // rank 0 has told why

@@ -31,6 +31,9 @@ struct ClusterOptions {
   std::vector<std::string> profiled_parts() const;
   // Of all replicas.
   int num_ranks() const;
+  // Of --cpu-binding: ranks that run encoders are not bound unless asked, since they share the
+  // cores with the others.
+  std::string binding() const;
   // More than one process's plain engine is asked for.
   bool wants_cluster() const;
 };

@@ -137,4 +137,20 @@ void DecoderLayer::write_cross_kv(const Tensor& encoder_states, const StepTensor
     std::get<TwoAttentions>(attention_).cross.write_kv(encoder_states, in, pages);
 }
 
+CrossWriter::Attention CrossWriter::make_attention(const Weights& w, const Build& b,
+                                                   const LayerOptions& o) {
+  if (o.merged_attention)
+    return MergedAttention(w / o.names.self_attention, b, o.d_model, o.self_attention);
+  return CrossAttention(w / o.names.cross_attention, b, o.d_model, o.cross_attention);
+}
+
+CrossWriter::CrossWriter(const Weights& w, const Build& b, const LayerOptions& o)
+    : attention_(make_attention(w, b, o)) {}
+
+void CrossWriter::write_cross_kv(const Tensor& encoder_states, const StepTensors& in,
+                                 const KvPages& pages) const {
+  std::visit([&](const auto& attention) { attention.write_kv(encoder_states, in, pages); },
+             attention_);
+}
+
 }  // namespace tandem

@@ -143,4 +143,18 @@ class DecoderLayer {
   SublayerNorm final_norm_;
 };
 
+// Of a DecoderLayer, what write_cross_kv() takes (Build::writes_cross).
+class CrossWriter {
+ public:
+  CrossWriter(const Weights& w, const Build& b, const LayerOptions& o);
+  void write_cross_kv(const Tensor& encoder_states, const StepTensors& in,
+                      const KvPages& pages) const;
+
+ private:
+  using Attention = std::variant<CrossAttention, MergedAttention>;
+  static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
+
+  Attention attention_;
+};
+
 }  // namespace tandem

@@ -156,12 +156,21 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
   }
   encoder_layers_ =
       layers_of<EncoderLayer>(encoder, build.of_many_rows(), encoder_side, of_encoder);
+  if (build.writes_cross) {
+    TANDEM_CHECK(of_decoder.empty(), "the decoder's layers write theirs themselves");
+    cross_writers_ = layers_of<CrossWriter>(decoder, build, decoder_side, {});
+    decoder.skip();
+    return;
+  }
   decoder_layers_ = layers_of<DecoderLayer>(decoder, build, decoder_side, of_decoder);
 }
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {
-  return {static_cast<int>(decoder_layers_.size()), decoder_heads_.kv_count(),
-          decoder_heads_.head_dim, build_.kv_cache_dtype.value_or(kv_cache_dtype(build_.dtype))};
+  return {.num_layers = static_cast<int>(decoder_layers_.size() + cross_writers_.size()),
+          .num_heads = decoder_heads_.kv_count(),
+          .head_dim = decoder_heads_.head_dim,
+          .dtype = build_.kv_cache_dtype.value_or(kv_cache_dtype(build_.dtype)),
+          .first_head = static_cast<int>(decoder_heads_.local.keys.begin)};
 }
 
 StepLayout Seq2Seq::step_layout() const {
@@ -238,6 +247,8 @@ Residual Seq2Seq::begin_encoder(const StepTensors& in) {
 void Seq2Seq::write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) {
   for (size_t i = 0; i < decoder_layers_.size(); ++i)
     decoder_layers_[i].write_cross_kv(encoder_states, in, cache.layers[i]);
+  for (size_t i = 0; i < cross_writers_.size(); ++i)
+    cross_writers_[i].write_cross_kv(encoder_states, in, cache.layers[i]);
 }
 
 Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {

@@ -147,6 +147,7 @@ class Seq2Seq : public Model {
   Heads encoder_heads_, decoder_heads_;
   std::vector<EncoderLayer> encoder_layers_;
   std::vector<DecoderLayer> decoder_layers_;
+  std::vector<CrossWriter> cross_writers_;  // in their place (Build::writes_cross)
   std::optional<Norm> encoder_norm_, decoder_norm_;
   // Of the encoder's layers, which share lists of a step; 0: they have none.
   int summary_block_;

@@ -22,7 +22,8 @@ enum class Collective : uint8_t {
   kReceive
 };
 const char* name_of(Collective call);
-// A power of two. Stages of a pipeline run apart by as many steps (runtime/execution/pipeline.h).
+// A power of two. Stages of a pipeline run apart by as many steps
+// (runtime/execution/ranks/pipeline.h).
 inline constexpr uint32_t kPiecesBetween = 16;
 // The span of a rank that waits within a collective for the others' bytes.
 inline constexpr SpanKind kWaitForRanks{"wait for ranks", "rank wait"};

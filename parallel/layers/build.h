@@ -38,6 +38,9 @@ struct Build {
   // The layers to load: a rank of a pipeline has some of them. No encoder at all: another model's
   // stands for it.
   LayerRange encoder_layers = {}, decoder_layers = {};
+  // Of a rank that runs encoders for others: without a layer of the decoder it has what makes the
+  // keys and values of cross-attention, of all layers.
+  bool writes_cross = false;
   // Where layers say which modules they are, so that adapters can change them. Null: none can.
   AdapterSet* adapters = nullptr;
 

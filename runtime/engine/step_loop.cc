@@ -7,6 +7,7 @@
 // process: on_output() below and Scheduler::complete_step(). Tokens become known, sequences end.
 #include "runtime/engine/step_loop.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -94,7 +95,7 @@ std::optional<proto::SchedulerEvent> StepLoop::on_command(const proto::Scheduler
 
 void StepLoop::add(const proto::AddRequest& request) {
   auto group = make_sequence_group(request);
-  if (!request.alone() || steps_in_flight() == 0) return scheduler_.add_seq_group(std::move(group));
+  if (!request.alone() || is_idle()) return scheduler_.add_seq_group(std::move(group));
   scheduler_.check_admissible(*group);
   TANDEM_CHECK(alone_ == nullptr, "two requests that are to run alone");
   alone_ = std::move(group);
@@ -124,10 +125,10 @@ std::optional<proto::StepInput> StepLoop::next_step(double now) {
 bool StepLoop::next_step(double now, proto::StepInput& step) {
   if (steps_in_flight() >= config_.most_in_flight()) return false;
   if (alone_) {
-    if (steps_in_flight() > 0) return false;
+    if (!is_idle()) return false;
     scheduler_.add_seq_group(std::move(alone_));
   }
-  if (!scheduler_.has_unfinished() || !schedule_step(now, step)) return false;
+  if (!scheduler_.has_work() || !schedule_step(now, step)) return false;
   if (steps_in_flight() == 1) waiting_since_ = now;
   return true;
 }
@@ -143,7 +144,43 @@ bool StepLoop::schedule_step(double now, proto::StepInput& step) {
   return true;
 }
 
+std::optional<int> StepLoop::next_encoder_step(double now, proto::StepInput& step) {
+  if (alone_) return std::nullopt;
+  const auto rank = scheduler_.schedule_encoders(now, step);
+  if (rank) step_tokens_.observe(num_tokens(step));
+  return rank;
+}
+
+bool StepLoop::is_idle() const {
+  return steps_in_flight() == 0 && scheduler_.encoder_steps().steps_in_flight() == 0;
+}
+
+bool StepLoop::waits_longer_than(double seconds, double now) const {
+  if (steps_in_flight() > 0 && now - waiting_since_ > seconds) return true;
+  const auto since = scheduler_.encoder_steps().waiting_since();
+  return since && now - *since > seconds;
+}
+
+std::vector<std::string> StepLoop::in_flight_request_ids() const {
+  std::vector<std::string> ids = scheduler_.steps_in_flight().request_ids();
+  for (std::string& id : scheduler_.encoder_steps().request_ids()) ids.push_back(std::move(id));
+  return ids;
+}
+
 // --- Process -------------------------------------------------------------------------------------
+
+bool StepLoop::on_encoder_output(int rank, const proto::StepOutput& output, double now) {
+  const ProfiledScope scope(profile_);
+  ProfileSpan span(kCommit);
+  span.say({output.outputs_size()});
+  check_step_output(output, scheduler_.encoder_steps().oldest_number(rank), vocab_size_,
+                    /*stages=*/1);
+  scheduler_.complete_encoders(rank, output, now);
+  encoder_seconds_ += output.encoder_seconds();
+  scheduler_.free_finished_seq_groups();
+  return std::any_of(output.outputs().begin(), output.outputs().end(),
+                     [](const proto::SequenceGroupOutput& group) { return group.has_embedding(); });
+}
 
 void StepLoop::on_output(const proto::StepOutput& output) {
   const ProfiledScope scope(profile_);
@@ -215,6 +252,8 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_encoder_seconds(encoder_seconds_);
   out.mutable_stage_seconds()->Add(stage_seconds_.begin(), stage_seconds_.end());
   out.set_pipeline_seconds(pipeline_seconds_);
+  const std::vector<double>& encoders = scheduler_.encoder_steps().seconds();
+  out.mutable_encoder_rank_seconds()->Add(encoders.begin(), encoders.end());
   out.mutable_step_tokens_buckets()->Add(step_tokens_.counts().begin(),
                                          step_tokens_.counts().end());
   out.set_step_tokens(step_tokens_.sum());

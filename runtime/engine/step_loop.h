@@ -46,6 +46,13 @@ class StepLoop {
   std::optional<proto::StepInput> next_step(double now);
   // The same, into an empty message; false: there is no step, and nothing is sent.
   bool next_step(double now, proto::StepInput& step);
+  // With encoders on ranks of their own, behind next_step(): the next step for one of them, into an
+  // empty message, and the rank. Nothing if there is no work or no credit.
+  std::optional<int> next_encoder_step(double now, proto::StepInput& step);
+  // That rank's answer to the oldest step that it was sent. Whether the engine core is to hear it,
+  // with step_event(): requests end with it. Throws as on_output().
+  bool on_encoder_output(int rank, const proto::StepOutput& output, double now);
+  bool is_encoder_rank(int rank) const { return scheduler_.encoder_steps().is_encoder_rank(rank); }
   // A worker's answer to the oldest step in flight. Throws std::runtime_error if it is not one:
   // then the worker cannot be trusted any more.
   void on_output(const proto::StepOutput& output);
@@ -59,10 +66,10 @@ class StepLoop {
   // When the oldest step in flight was sent, or became the oldest.
   double waiting_since() const { return waiting_since_; }
   void set_waiting_since(double now) { waiting_since_ = now; }
-  // Of all steps in flight.
-  std::vector<std::string> in_flight_request_ids() const {
-    return scheduler_.steps_in_flight().request_ids();
-  }
+  // Some rank has been at its oldest step for longer.
+  bool waits_longer_than(double seconds, double now) const;
+  // Of all steps in flight, encoders' too.
+  std::vector<std::string> in_flight_request_ids() const;
   proto::SchedulerStats stats() const;
   const Scheduler& scheduler() const { return scheduler_; }
   bool has_unfinished() const { return alone_ || scheduler_.has_unfinished(); }
@@ -70,6 +77,7 @@ class StepLoop {
 
  private:
   bool schedule_step(double now, proto::StepInput& step);
+  bool is_idle() const;  // no rank has a step
   void finish_if_ended(const SequenceGroup& scheduled, const proto::SequenceGroupOutput& group,
                        int i);
 

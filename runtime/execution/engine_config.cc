@@ -28,7 +28,6 @@ namespace tandem {
 namespace {
 
 constexpr int kMostDrafts = 64, kMostStages = 256;
-constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
 constexpr int kMostRecorded = 512;  // sequences, unless more are asked for
 constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
 constexpr const char* kNoI8 = "int8 is for CPUs; a GPU keeps keys and values in 8 bits with fp8";
@@ -139,11 +138,18 @@ void check_parallel(const EngineConfig& config) {
                                                    " stages, and "
                                                    "--pipeline-parallel-size is " +
                                                    std::to_string(stages));
-  if (stages == 1) return;
+  check_range("--encoder-ranks", encoder_ranks_of(config), 0, kMostStages);
+  check_range("--expected-input-tokens", parallel.expected_input_tokens(), 0, 1 << 24);
+  check_range("--expected-output-tokens", parallel.expected_output_tokens(), 0, 1 << 24);
+  const char* flag = stages > 1                     ? "--pipeline-parallel-size"
+                     : encoder_ranks_of(config) > 0 ? "--encoder-ranks"
+                                                    : nullptr;
+  if (flag == nullptr) return;
+  const std::string other = std::string(" go with ") + flag + " so far";
   if (!config.drafting().draft_model().empty())
-    throw not_supported("--draft-model", "does not go with --pipeline-parallel-size so far");
+    throw not_supported("--draft-model", "does not" + other);
   if (!config.adapters().modules().empty() || config.adapters().allow_runtime_lora_updating())
-    throw not_supported("--lora-modules", "do not go with --pipeline-parallel-size so far");
+    throw not_supported("--lora-modules", "do not" + other);
 }
 
 }  // namespace
@@ -260,83 +266,12 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   return std::make_unique<Context>(threads, std::move(backend), dtype);
 }
 
-namespace {
-
-// Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
-// that choosing among them takes: as they were before processors, for those who list them.
-size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
-  const ModelLimits limits = limits_of(m);
-  const int longest =
-      std::max(limits.encoder_positions.value_or(0), limits.decoder_positions.value_or(0));
-  const auto tokens =
-      static_cast<size_t>(int64_t{std::max(config.scheduling().max_num_batched_tokens(), longest)} +
-                          int64_t{config.scheduling().max_num_seqs()} * limits.rows_per_sequence);
-  const auto logits =
-      static_cast<size_t>(config.scheduling().max_num_seqs()) * static_cast<size_t>(m.vocab_size);
-  size_t bytes = tokens * limits.scratch_bytes_per_token(ctx.activations()) +
-                 3 * logits * sizeof(float) + (size_t{256} << 20);
-  // A product of many rows has its weight in the activations' type and its sums in f32.
-  if (quantization_of(config) != Quantization::kNone)
-    bytes += static_cast<size_t>(limits.widest_linear) *
-             (static_cast<size_t>(limits.hidden_size) * size_of(ctx.activations()) +
-              tokens * sizeof(float));
-  return bytes;
-}
-
-size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m,
-                           int ranks_on_host, size_t of_recordings) {
-  if (const DeviceBackend* backend = ctx.backend_or_null()) {
-    const DeviceMemory memory = backend->memory();
-    const auto allowed = static_cast<size_t>(static_cast<double>(memory.total) *
-                                             config.cache().gpu_memory_utilization());
-    const size_t taken = memory.total - memory.free - memory.scratch +
-                         std::max(memory.scratch, step_bytes(config, ctx, m)) + of_recordings;
-    return allowed > taken ? allowed - taken : 0;
-  }
-  // No more than half of what is free, and 4 GiB.
-  return std::min(kMaxDefaultCacheBytes,
-                  available_memory() / 2 / static_cast<size_t>(std::max(1, ranks_on_host)));
-}
-
-}  // namespace
-
-CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
-                         const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model,
-                         size_t of_recordings) {
-  // A stage of the encoder keeps no pages: the others say how many there are.
-  if (stages_of(config) > 1 && spec.num_layers == 0)
-    return {std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
-  // As many bytes as requests of maximal length could use, if there are so many.
-  const proto::CacheConfig& asked = config.cache();
-  const size_t bytes = asked.has_kv_cache_memory()
-                           ? asked.kv_cache_memory()
-                           : default_cache_bytes(config, ctx, model, ranks_on_host, of_recordings);
-  const auto blocks = [&](size_t pool) {
-    return device_blocks_for(spec, asked.block_size(), pool, config.scheduling().max_num_seqs(),
-                             limits_of(model), of_draft_model);
-  };
-  const CacheSize size{
-      asked.has_num_gpu_blocks_override() ? asked.num_gpu_blocks_override() : blocks(bytes),
-      blocks(asked.swap_space())};
-  if (size.num_device_blocks < 1)
-    throw InputError(ErrorKind::kResource,
-                     "--kv-cache-memory: " + std::to_string(bytes) + " bytes hold no block of " +
-                         std::to_string(spec.block_bytes(asked.block_size()) + of_draft_model) +
-                         " bytes",
-                     "--kv-cache-memory");
-  return size;
-}
-
-CacheSize cache_of(const proto::WorkerLoaded& worker) {
-  return {worker.num_device_blocks(), worker.num_host_blocks(), worker.beam_vocabulary(),
-          worker.max_drafts()};
-}
-
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,
                                  const ModelConfig& model, DType dtype) {
   SchedulerConfig out;
   out.whole_prompts = limits_of(model).whole_prompts;
   out.stages = stages_of(config);
+  out.encoder_ranks = encoder_ranks_of(config);
   out.max_num_seqs = config.scheduling().max_num_seqs();
   out.max_num_batched_tokens = config.scheduling().max_num_batched_tokens();
   out.preemption = preemption_of(config);

@@ -10,6 +10,7 @@
 #include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
 #include "models/model.h"
+#include "runtime/execution/cache_size.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/scheduling/scheduler.h"
 
@@ -31,6 +32,10 @@ Quantization quantization_of(const EngineConfig& config);
 inline int stages_of(const EngineConfig& config) {
   return config.parallel().pipeline_parallel_size();
 }
+// Ranks of a group besides those that run decoders.
+inline int encoder_ranks_of(const EngineConfig& config) {
+  return config.parallel().encoder_ranks();
+}
 PreemptionMode preemption_of(const EngineConfig& config);
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
@@ -51,23 +56,6 @@ std::vector<int> recorded_sizes(const EngineConfig& config);
 
 int default_threads();
 
-// The pools of one rank, in blocks.
-struct CacheSize {
-  int num_device_blocks = 0;
-  int num_host_blocks = 0;
-  // Not of the cache, but workers say it with it: SchedulerConfig's.
-  int beam_vocabulary = 0;
-  int max_drafts = 0;  // of a sequence in a step, which they verify
-};
-// The options kv_cache_memory, num_gpu_blocks_override and swap_space decide; without them, need
-// and free memory do. `ranks_on_host` ranks share the free memory. On a GPU it is the part that
-// gpu_memory_utilization leaves beside the weights and the largest step. of_draft_model: bytes of a
-// block of the draft model, which has as many blocks in each pool. of_recordings: bytes of device
-// memory reserved for recorded steps. Throws InputError (kResource) if not even one block fits.
-CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
-                         const KvCacheSpec& spec, int ranks_on_host = 1, size_t of_draft_model = 0,
-                         size_t of_recordings = 0);
-CacheSize cache_of(const proto::WorkerLoaded& worker);
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,
                                  const ModelConfig& model, DType dtype);
 

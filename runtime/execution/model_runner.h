@@ -21,7 +21,8 @@
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/drafts/load_draft_model.h"
-#include "runtime/execution/pipeline.h"
+#include "runtime/execution/ranks/encoder_exchange.h"
+#include "runtime/execution/ranks/pipeline.h"
 #include "runtime/execution/step_runner.h"
 
 namespace tandem {
@@ -43,6 +44,10 @@ struct RankModel {
   std::shared_ptr<AdapterStore> adapters = {};
   // Null: the model is not split by layers. CPU only.
   std::shared_ptr<Pipeline> pipeline = {};
+  // With encoders on ranks of their own: of such a rank, which has the model's encoder and what
+  // writes keys and values of cross-attention; or of one without encoder. CPU only.
+  std::shared_ptr<EncoderOutbox> outbox = {};
+  std::shared_ptr<EncoderInbox> inbox = {};
 };
 
 struct RunnerConfig {

@@ -20,11 +20,11 @@ namespace tandem {
 namespace {
 
 SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerConfig& config,
-                         bool draft_model, Pipeline* pipeline) {
+                         bool draft_model, Pipeline* pipeline, bool encodes_only) {
   const ModelLimits& limits = model.limits();
-  const Pipeline::Heads heads =
-      pipeline != nullptr ? pipeline->heads_of(model)
-                          : Pipeline::Heads{model.has_language_head(), model.has_output_head()};
+  Pipeline::Heads heads{model.has_language_head(), model.has_output_head()};
+  if (pipeline != nullptr) heads = pipeline->heads_of(model);
+  if (encodes_only) heads.language = true;  // of other ranks
   return {.block_size = config.block_size,
           .num_device_blocks = config.num_device_blocks,
           .num_host_blocks = config.num_host_blocks,
@@ -107,18 +107,27 @@ StepStages::StepStages(RankModel rank, const RunnerConfig& config)
       comm_(rank.comm),
       adapters_(std::move(rank.adapters)),
       pipeline_(std::move(rank.pipeline)),
+      outbox_(std::move(rank.outbox)),
+      inbox_(std::move(rank.inbox)),
       model_(std::move(rank.model)),
       block_size_(config.block_size),
       position_padding_(model_->limits().position_padding),
       pools_(ctx_, model_->kv_cache_spec(), config.block_size, config.num_device_blocks,
              config.num_host_blocks),
-      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value(), pipeline_.get())),
+      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value(), pipeline_.get(),
+                       outbox_ != nullptr)),
       constraints_(std::move(rank.constraints)) {
   if (!chooses_tokens()) unheard_ = std::make_unique<UnheardTokens>(*pipeline_, table_);
   if (!rank.draft_model) return;
   draft_model_ =
       std::make_unique<DraftModel>(ctx_, comm_, std::move(*rank.draft_model), config.block_size,
                                    config.num_device_blocks, config.num_host_blocks);
+}
+
+Communicator& StepStages::group() {
+  if (inbox_) return inbox_->group();
+  if (outbox_) return outbox_->group();
+  return pipeline_ ? pipeline_->group() : comm_;
 }
 
 ModelStep StepStages::take_message(const proto::StepInput& input) {
@@ -142,12 +151,20 @@ void StepStages::find_constraint(WorkerGroup& group) {
 }
 
 void StepStages::prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span) {
+  if (input.takes_size() > 0) take_encoded(input);
   pools_.apply_copies(ctx_, input);
   use_adapters(step);
   if (draft_model_) make_drafts(input, step);
   build_batch(step);
   step.out.set_step(input.step());
   say_step(span, step.batch);
+}
+
+void StepStages::take_encoded(const proto::StepInput& input) {
+  ProfileSpan span(kTakeSpan);
+  span.say({input.takes_size()});
+  if (inbox_ == nullptr) throw std::runtime_error("step input: takes: no rank runs encoders");
+  or_abort(group(), [&] { inbox_->take(input, cache()); });
 }
 
 // --- Stages of a pipeline ------------------------------------------------------------------------
@@ -240,6 +257,9 @@ Tensor StepStages::encode(ModelStep& step) {
   const AdapterSet::Scope cached_rows(adapters(), step.batch.encoder_adapters.part(0, cached));
   model_->write_cross_kv(tensors, states.rows(0, cached), pools_.device());
   if (draft_model_) draft_model_->prepare(step.scheduled, tensors, states.rows(0, cached));
+  if (!outbox_) return states;
+  for (const WorkerGroup* group : step.scheduled)
+    if (!group->pools()) outbox_->post(cache(), group->encoder.seq_id, group->encoder.blocks);
   return states;
 }
 

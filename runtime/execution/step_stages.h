@@ -19,7 +19,7 @@
 #include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/model_runner.h"
-#include "runtime/execution/unheard_tokens.h"
+#include "runtime/execution/ranks/unheard_tokens.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -28,6 +28,7 @@ namespace tandem {
 inline constexpr SpanKind kStepSpan{
     "step", "step", {"sequences", "encoder_tokens", "decoder_tokens", "drafts"}};
 inline constexpr SpanKind kMessageSpan{"message", "phase"};
+inline constexpr SpanKind kTakeSpan{"take", "phase", {"sources"}};
 inline constexpr SpanKind kDraftsSpan{"drafts", "phase", {"sequences"}};
 inline constexpr SpanKind kBatchSpan{"batch", "phase"};
 inline constexpr SpanKind kEncoderSpan{"encoder", "phase", {"tokens"}};
@@ -90,9 +91,9 @@ class StepStages {
 
   // Message: applies it to the table. Throws std::runtime_error naming the field that is wrong.
   ModelStep take_message(const proto::StepInput& input);
-  // Block copies, drafts, batch. Swaps out, swaps in and copies blocks. Has the draft model make
-  // the drafts that the message asks for. Then builds the step's flat arrays, its output's entries
-  // and its sampled rows. Describes the step in `span`.
+  // Keys and values of other ranks' encoders, block copies, drafts, batch. Swaps out, swaps in and
+  // copies blocks. Has the draft model make the drafts that the message asks for. Then builds the
+  // step's flat arrays, its output's entries and its sampled rows. Describes the step in `span`.
   void prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span);
   // Encoder: hidden states [tokens, d_model] of all sources. Writes the cross-attention cache, the
   // draft model's too. Nothing on a stage without decoder layers.
@@ -126,7 +127,8 @@ class StepStages {
 
   Context& ctx() { return ctx_; }
   Communicator& comm() { return comm_; }  // the ranks of this rank's stage
-  Communicator& group() { return pipeline_ ? pipeline_->group() : comm_; }
+  // All ranks, which end together.
+  Communicator& group();
   bool chooses_tokens() const { return !pipeline_ || pipeline_->is_last(); }
   Model& model() { return *model_; }
   int block_size() const { return block_size_; }
@@ -136,6 +138,7 @@ class StepStages {
   AdapterSet* adapters();                                   // null: there are none
 
  private:
+  void take_encoded(const proto::StepInput& input);
   void make_drafts(const proto::StepInput& input, ModelStep& step);
   void build_batch(ModelStep& step);
   void find_constraint(WorkerGroup& group);
@@ -147,6 +150,8 @@ class StepStages {
   Communicator& comm_;
   std::shared_ptr<AdapterStore> adapters_;  // outlives the model
   std::shared_ptr<Pipeline> pipeline_;      // null: there are no stages
+  std::shared_ptr<EncoderOutbox> outbox_;   // null: it does not run encoders for others
+  std::shared_ptr<EncoderInbox> inbox_;     // null: no other rank runs encoders for it
   std::unique_ptr<Model> model_;
   int block_size_;
   PositionPadding position_padding_;

@@ -14,7 +14,6 @@
 #include "models/adapters/adapter_store.h"
 #include "models/family.h"
 #include "models/inspect.h"
-#include "models/stage_plan.h"
 #include "parallel/communicators/device_communicator.h"
 #include "parallel/communicators/subgroup.h"
 #include "runtime/execution/attention_choice.h"
@@ -24,8 +23,11 @@
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/model_runner.h"
-#include "runtime/execution/pipeline.h"
+#include "runtime/execution/ranks/encoder_exchange.h"
+#include "runtime/execution/ranks/pipeline.h"
+#include "runtime/execution/ranks/rank_plan.h"
 #include "runtime/request/constraint_store.h"
+#include "runtime/scheduling/steps/encoder_steps.h"
 
 namespace tandem {
 namespace {
@@ -41,16 +43,15 @@ void check_setup(const proto::WorkerSetup& setup) {
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
                           std::to_string(setup.rank()) + " of " + std::to_string(setup.size()));
-  if (const int stages = stages_of(setup.config()); setup.size() % stages != 0)
-    throw invalid_request("--pipeline-parallel-size", std::to_string(setup.size()) +
+  const EncoderRanks encoders = encoder_ranks_of(setup);
+  if (encoders.first < 1)
+    throw invalid_request("--encoder-ranks", std::to_string(encoders.count) + " of " +
+                                                 std::to_string(setup.size()) +
+                                                 " ranks, and none is left for decoders");
+  if (const int stages = stages_of(setup.config()); encoders.first % stages != 0)
+    throw invalid_request("--pipeline-parallel-size", std::to_string(encoders.first) +
                                                           " ranks cannot be " +
                                                           std::to_string(stages) + " equal stages");
-}
-
-void tell_stage(int i, int ranks, DType dtype, const Stage& stage) {
-  spdlog::info("stage {}, rank {}{}: {}, {} of weights{}", i, i * ranks,
-               ranks > 1 ? " to " + std::to_string((i + 1) * ranks - 1) : "", stage.text(),
-               human_bytes(stage.bytes_of_rank(dtype, ranks)), ranks > 1 ? " on each" : "");
 }
 
 // Null: no profile is wanted.
@@ -78,9 +79,10 @@ class ModelWorker final : public Worker {
     const DType dtype = *asked_dtype(config_);
     join_group(setup);
     const int ranks_here = std::max(setup.size(), setup.num_ranks());
-    const int threads = loading.threads() > 0
-                            ? loading.threads()
-                            : threads_of_rank(default_threads(), ranks_here, has_own_cores_);
+    const int threads =
+        loading.threads() > 0
+            ? loading.threads()
+            : threads_of_rank(default_threads(), ranks_that_share_cores(setup), has_own_cores_);
     // Ranks of a host take one device each; replicas follow one another.
     ctx_ = make_context(config_, dtype, threads, setup.replica() * setup.size() + setup.rank());
     attention_ = make_attention(loading, *ctx_);
@@ -91,13 +93,14 @@ class ModelWorker final : public Worker {
     const ModelConfig model_config = ModelConfig::load(loading.model());
     Checkpoint checkpoint = Checkpoint::open(loading.model());
     Build build{*ctx_, *comm_, dtype, quantization_of(config_), kv_cache_dtype_of(config_)};
-    const std::optional<Stage> stage = make_pipeline(setup, model_config, checkpoint, build);
+    const std::optional<Stage> stage = make_plan(setup, model_config, checkpoint, build);
     if (ctx_->on_cpu())
       check_weights_fit(model_config, checkpoint, dtype, comm_->size(), available_memory(),
                         stage ? &*stage : nullptr);
     make_adapters(model_config, build);
     model_ = load_model(model_config, checkpoint, build, progress);
     if (pipeline_) check_layers(model_config);
+    first_layer_ = build.decoder_layers.begin;
     load_adapters();
     if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
@@ -124,15 +127,27 @@ class ModelWorker final : public Worker {
   void start(const proto::WorkerStart& start) override {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
     const int vocabulary = model_->config().vocab_size;
-    runner_ = make_model_runner(
-        {*ctx_, *comm_, std::move(model_), std::exchange(draft_model_, std::nullopt),
-         ConstraintStore::of(config_.loading().model(), vocabulary), adapters_, pipeline_},
-        {.block_size = config_.cache().block_size(),
-         .num_device_blocks = start.num_device_blocks(),
-         .num_host_blocks = start.num_host_blocks(),
-         .max_drafts = max_drafts(),
-         .record_steps = !config_.loading().enforce_eager(),
-         .max_sequences = config_.scheduling().max_num_seqs()});
+    const KvCacheSpec pages = model_->kv_cache_spec();
+    RankModel rank{*ctx_,
+                   *comm_,
+                   std::move(model_),
+                   std::exchange(draft_model_, std::nullopt),
+                   ConstraintStore::of(config_.loading().model(), vocabulary),
+                   adapters_,
+                   pipeline_};
+    if (runs_encoders_)
+      rank.outbox = std::make_shared<EncoderOutbox>(group_, encoder_ranks_, pages);
+    else if (encoder_ranks_.count > 0)
+      rank.inbox = std::make_shared<EncoderInbox>(group_, encoder_ranks_, pages, first_layer_);
+    // An encoder's rank keeps the blocks of one step.
+    const int least = runs_encoders_ ? EncoderSteps::kTokensOfStep : 0;
+    runner_ = make_model_runner(std::move(rank),
+                                {.block_size = config_.cache().block_size(),
+                                 .num_device_blocks = std::max(least, start.num_device_blocks()),
+                                 .num_host_blocks = runs_encoders_ ? 0 : start.num_host_blocks(),
+                                 .max_drafts = max_drafts(),
+                                 .record_steps = !config_.loading().enforce_eager(),
+                                 .max_sequences = config_.scheduling().max_num_seqs()});
     const AttentionScope attention(*ctx_, attention_.get());
     if (ctx_->on_cpu()) ctx_->commit_scratch(kCommittedScratch);
     if (!sizes_.empty()) prepare_decoding();
@@ -174,32 +189,42 @@ class ModelWorker final : public Worker {
   }
 
  private:
+  // Ranks that run encoders share the cores with those that run decoders: whoever has work
+  // computes.
+  int ranks_that_share_cores(const proto::WorkerSetup& setup) const {
+    const int here = std::max(setup.size(), setup.num_ranks());
+    const int of_kind = runs_encoders_ ? encoder_ranks_.count : encoder_ranks_.first;
+    return here / setup.size() * of_kind;
+  }
   void join_group(const proto::WorkerSetup& setup) {
-    const int ranks = setup.size() / stages_of(config_);
+    encoder_ranks_ = encoder_ranks_of(setup);
+    runs_encoders_ = setup.rank() >= encoder_ranks_.first;
+    const int ranks = encoder_ranks_.first / stages_of(config_);
     const MutexLock lock(mutex_);
     group_ = make_communicator_(setup);
     if (aborted_) group_->abort();
-    comm_ = ranks == setup.size() ? group_
-                                  : std::shared_ptr<Communicator>(
-                                        make_subgroup(group_, setup.rank() / ranks * ranks, ranks));
+    if (runs_encoders_)
+      comm_ = make_local_communicator();
+    else if (ranks == setup.size())
+      comm_ = group_;
+    else
+      comm_ = make_subgroup(group_, setup.rank() / ranks * ranks, ranks);
   }
-  // The layers of this rank's stage, where the model is split by layers.
-  std::optional<Stage> make_pipeline(const proto::WorkerSetup& setup, const ModelConfig& model,
-                                     const Checkpoint& checkpoint, Build& build) {
-    const int stages = stages_of(config_);
-    if (stages == 1) return std::nullopt;
-    const auto& asked = config_.parallel().pipeline_layers();
-    const std::vector<int32_t> layers(asked.begin(), asked.end());
-    const std::vector<Stage> plan = plan_stages(layer_sizes(model, checkpoint), stages, layers);
-    const int ranks = setup.size() / stages;
-    if (setup.rank() == 0 && setup.replica() == 0)
-      for (int i = 0; i < stages; ++i)
-        tell_stage(i, ranks, build.dtype, plan[static_cast<size_t>(i)]);
-    const Stage& stage = plan[static_cast<size_t>(setup.rank() / ranks)];
-    build.encoder_layers = stage.encoder;
-    build.decoder_layers = stage.decoder;
-    pipeline_ = std::make_shared<Pipeline>(*ctx_, group_, stages, stage);
-    return stage;
+  // The layers of this rank, where the model is split by layers.
+  std::optional<Stage> make_plan(const proto::WorkerSetup& setup, const ModelConfig& model,
+                                 const Checkpoint& checkpoint, Build& build) {
+    const std::optional<RankPlan> plan = plan_rank(setup, model, checkpoint);
+    if (!plan) return std::nullopt;
+    if (setup.rank() == 0 && setup.replica() == 0) tell_plan(setup, *plan, build.dtype);
+    build.encoder_layers = plan->encoder;
+    build.decoder_layers = plan->decoder;
+    build.writes_cross = runs_encoders_;
+    if (stages_of(config_) == 1 || runs_encoders_) return plan->own;
+    std::shared_ptr<Communicator> decoders = group_;
+    if (encoder_ranks_.count > 0) decoders = make_subgroup(group_, 0, encoder_ranks_.first);
+    pipeline_ =
+        std::make_shared<Pipeline>(*ctx_, std::move(decoders), stages_of(config_), plan->own);
+    return plan->own;
   }
   // A side that the model does not count as the configuration does is not split where we think.
   void check_layers(const ModelConfig& model) const {
@@ -240,10 +265,11 @@ class ModelWorker final : public Worker {
   // to each other is only how to find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
     if (ctx_->on_cpu()) return;
-    if (stages_of(config_) > 1)
-      throw not_supported("--pipeline-parallel-size",
-                          "stages are computed on CPUs only; serve with --device cpu, or share the "
-                          "model with --tensor-parallel-size");
+    const bool staged = stages_of(config_) > 1;
+    if (staged || encoder_ranks_.count > 0)
+      throw not_supported(staged ? "--pipeline-parallel-size" : "--encoder-ranks",
+                          "layers are split over ranks on CPUs only; serve with --device cpu, or "
+                          "share the model with --tensor-parallel-size");
     if (comm_->size() == 1) return;
     auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
     const MutexLock lock(mutex_);
@@ -294,6 +320,9 @@ class ModelWorker final : public Worker {
   std::shared_ptr<Communicator> group_;
   std::shared_ptr<Communicator> comm_;  // the ranks of this one's stage; without stages the group
   std::shared_ptr<Pipeline> pipeline_;  // null: there are no stages
+  EncoderRanks encoder_ranks_;
+  bool runs_encoders_ = false;  // this one is one of them
+  int first_layer_ = 0;         // of its decoder layers
   bool aborted_ GUARDED_BY(mutex_) = false;
   std::shared_ptr<AdapterStore> adapters_;  // outlives the model
   std::unique_ptr<Model> model_;
@@ -312,10 +341,6 @@ std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
 
 int threads_of_rank(int cores, int num_ranks, bool has_own_cores) {
   return has_own_cores ? cores : std::max(1, cores / num_ranks);
-}
-
-int answering_rank(const proto::WorkerSetup& setup) {
-  return setup.size() - setup.size() / stages_of(setup.config());
 }
 
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {

@@ -40,9 +40,6 @@ std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
 // unless they are its own.
 int threads_of_rank(int cores, int num_ranks, bool has_own_cores);
 
-// Whose answers to steps count: the first rank of the last stage.
-int answering_rank(const proto::WorkerSetup& setup);
-
 // What the setup says of the group's collectives.
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup);
 

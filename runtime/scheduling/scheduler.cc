@@ -15,7 +15,7 @@ using Queue = QueuedGroup::Queue;
 namespace {
 
 bool only_decodes(const PlannedStep& planned) {
-  if (!planned.swap_out.empty() || !planned.swap_in.empty()) return false;
+  if (!planned.swap_out.empty() || !planned.swap_in.empty() || !planned.takes.empty()) return false;
   const auto& groups = planned.groups();
   return std::none_of(groups.begin(), groups.end(), [](const PlannedStep::Group& group) {
     return group.in_full || group.compute_encoder || group.queued->group->pools() ||
@@ -31,7 +31,8 @@ Scheduler::Scheduler(const SchedulerConfig& config)
       blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks,
               /*watermark=*/0.01, {config.enable_encoder_cache, config.enable_prefix_caching}),
       beams_(blocks_),
-      planner_(config_, queues_, blocks_, beams_, steps_),
+      encoders_(config_, blocks_),
+      planner_(config_, queues_, blocks_, beams_, steps_, encoders_),
       speculator_(config_, blocks_),
       writer_(blocks_.tables()),
       planned_(config.max_num_seqs),
@@ -170,6 +171,11 @@ void Scheduler::complete_step(const proto::StepOutput& output) {
   take_answers(step);
 }
 
+void Scheduler::complete_encoders(int rank, const proto::StepOutput& output, double now) {
+  for (QueuedGroup* queued : encoders_.complete(rank, output, now))
+    finish(*queued, *queued->group->seqs().front(), SequenceStatus::kFinishedStopped);
+}
+
 // Sequences advanced when the step was scheduled: its pending tokens become known ones.
 void Scheduler::take_answers(StepInFlight& step) {
   const auto rounds = BeamSearchDriver::choose_rounds(step, answers_);  // the last that throws
@@ -207,7 +213,7 @@ void Scheduler::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status
   seq.drop_pending();
   speculator_.forget(seq);
   blocks_.free(seq);
-  if (queues_.sequence_finished(queued)) return;
+  if (queues_.sequence_finished(queued)) return encoders_.forget(queued);
   if (queued.known_to_workers && queued.group->beams() == nullptr)
     writer_.forget_sequence(seq.seq_id());
 }
@@ -219,6 +225,7 @@ void Scheduler::finish_search(QueuedGroup& queued) {
 
 void Scheduler::drop(QueuedGroup& queued) {
   for (const auto& seq : queued.group->seqs()) speculator_.forget(*seq);
+  encoders_.forget(queued);
   blocks_.free_all(*queued.group);
   if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());
   queues_.drop(queued);
@@ -236,7 +243,7 @@ void Scheduler::check_group(const QueuedGroup& queued) const {
     TANDEM_CHECK_EQ(tables.on_host(group), queued.queue == Queue::kSwapped);
     TANDEM_CHECK(queued.queue != Queue::kSwapped || !group.pools_encoder());
     TANDEM_CHECK(queued.queue != Queue::kRunning || !group.pools_encoder() ||
-                 queued.steps_in_flight == 1);
+                 group.awaits_encoder() || queued.steps_in_flight == 1);
     TANDEM_CHECK(queued.queue != Queue::kWaiting || !group.encoder_computed());
   }
   for (const auto& seq : group.seqs()) {
@@ -244,7 +251,8 @@ void Scheduler::check_group(const QueuedGroup& queued) const {
     if (seq->finished()) continue;
     TANDEM_CHECK(holds_blocks || seq->num_computed_tokens() == 0);
     TANDEM_CHECK_LE(seq->output_len(), group.params().max_tokens());
-    TANDEM_CHECK(!holds_blocks || !group.has_whole_prompt() || group.waits_for_fork(*seq) ||
+    TANDEM_CHECK(!holds_blocks || !group.announced() || !group.has_whole_prompt() ||
+                     group.waits_for_fork(*seq) ||
                      seq->output_len() >= group.params().max_tokens() ||
                      seq->num_computed_tokens() >= seq->prompt_len(),
                  "a part of a whole prompt");
@@ -267,6 +275,7 @@ void Scheduler::check_integrity() const {
   TANDEM_CHECK(planned_.groups().empty());
   TANDEM_CHECK_LE(steps_.size(), config_.most_in_flight());
   steps_.check_integrity(queues_);
+  encoders_.check_integrity(queues_);
   speculator_.check_integrity(queues_);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/sequence.h"
 #include "runtime/scheduling/steps/beam_search_driver.h"
+#include "runtime/scheduling/steps/encoder_steps.h"
 #include "runtime/scheduling/steps/planned_step.h"
 #include "runtime/scheduling/steps/speculator.h"
 #include "runtime/scheduling/steps/step_message_writer.h"
@@ -48,6 +50,13 @@ class Scheduler {
   // vector. Throws std::runtime_error, and changes nothing, if it is another step's turn, or as
   // StepAnswers::read().
   void complete_step(const proto::StepOutput& output);
+  // Encoders on ranks of their own (encoder_steps.h): the next step for one of them, to be asked
+  // for behind schedule(), and the answer to one. Throws as EncoderSteps::complete().
+  std::optional<int> schedule_encoders(double now, proto::StepInput& message) {
+    return encoders_.next(now, queues_, message);
+  }
+  void complete_encoders(int rank, const proto::StepOutput& output, double now);
+  const EncoderSteps& encoder_steps() const { return encoders_; }
   // Results of the searches that have ended since the last call.
   std::vector<proto::BeamResult> take_beam_results() { return beams_.take_results(); }
   // Marks a sequence as finished, frees its blocks and drops its pending tokens; no-op if it is
@@ -58,6 +67,8 @@ class Scheduler {
 
   // Waiting, running or swapped groups (not those finished and not yet freed).
   bool has_unfinished() const;
+  // The same, or something is to be taken from an encoder's rank.
+  bool has_work() const { return has_unfinished() || encoders_.has_ready(); }
   int num_waiting() const { return queues_.num_waiting(); }
   int num_running() const { return static_cast<int>(queues_.running().size()); }
   int num_swapped() const { return queues_.num_swapped(); }
@@ -96,6 +107,7 @@ class Scheduler {
   BlockManager blocks_;
   GroupQueues queues_;
   BeamSearchDriver beams_;
+  EncoderSteps encoders_;
   StepPlanner planner_;
   Speculator speculator_;
   StepMessageWriter writer_;

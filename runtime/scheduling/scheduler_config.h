@@ -37,6 +37,9 @@ struct SchedulerConfig {
   int max_steps_in_flight = 1;
   // Of the workers' pipeline: so many steps of different groups are under way at a time (§7).
   int stages = 1;
+  // Ranks that run encoders for the others, and the first of them; 0: there are none.
+  int encoder_ranks = 0;
+  int first_encoder_rank = 0;
   // Workers search beams as we do (searches_ahead(), token_choice.h), over rows of so many entries:
   // then rounds run ahead of their results. 0: they do not.
   int beam_vocabulary = 0;

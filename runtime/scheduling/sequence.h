@@ -120,6 +120,14 @@ struct BeamState {
 // Sequences that generate: num_beams, or best_of, or n.
 int num_sequences(const SamplingParams& params);
 
+// Where the encoder's input of a group is, with encoders on ranks of their own
+// (steps/encoder_steps.h).
+enum class EncoderPlace : uint8_t {
+  kHere,      // the group does not wait for it
+  kWaits,     // no rank has been asked
+  kUnderWay,  // a rank has, and its result has not been taken
+};
+
 // All sequences of one request, and the encoder sequence that they share.
 class SequenceGroup {
  public:
@@ -174,6 +182,10 @@ class SequenceGroup {
   // The encoder has run, or will in a step in flight, and the cross-attention cache is valid.
   bool encoder_computed() const { return encoder_computed_; }
   void set_encoder_computed(bool v) { encoder_computed_ = v; }
+  EncoderPlace encoder_place() const { return encoder_place_; }
+  void set_encoder_place(EncoderPlace place) { encoder_place_ = place; }
+  // Until then no token is computed.
+  bool awaits_encoder() const { return encoder_place_ != EncoderPlace::kHere; }
   // Metadata went out in full, and no preemption has invalidated it.
   bool announced() const { return announced_; }
   void set_announced(bool v) { announced_ = v; }
@@ -195,6 +207,7 @@ class SequenceGroup {
   int priority_;
   std::unique_ptr<BeamState> beams_;
   bool encoder_computed_ = false;
+  EncoderPlace encoder_place_ = EncoderPlace::kHere;
   bool announced_ = false;
 };
 

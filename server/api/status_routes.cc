@@ -110,6 +110,13 @@ Json stages_of(const proto::SchedulerStats& stats) {
   return out;
 }
 
+// Ranks that run encoders only; without such ranks empty.
+Json encoder_ranks_of(const proto::SchedulerStats& stats) {
+  Json out = Json::array();
+  for (const double busy : stats.encoder_rank_seconds()) out.push_back({{"busy_seconds", busy}});
+  return out;
+}
+
 // For the page: what the engine does now.
 void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const EngineStatus status = app.engine.status();
@@ -132,7 +139,8 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                         {"cached_blocks", stats.num_idle_blocks()},
                         {"total_host_blocks", stats.num_total_host_blocks()},
                         {"encoder_seconds", stats.encoder_seconds()},
-                        {"stages", stages_of(stats)}});
+                        {"stages", stages_of(stats)},
+                        {"encoder_ranks", encoder_ranks_of(stats)}});
   }
   const Metrics::Totals totals = app.metrics.totals();
   exchange->respond(

@@ -1,5 +1,5 @@
-// Ranks of a pipeline that die, stop or are slow while streams run, and models that only a pipeline
-// can hold.
+// Ranks of a pipeline, and of encoders alone, that die, stop or are slow while streams run, and
+// models that only a pipeline can hold.
 #include <gtest/gtest.h>
 
 #include "benchmarks/support/random_bart.h"
@@ -68,14 +68,20 @@ TEST_F(StageFaults, StagesOfSeveralRanks) {
   expect_replaced({"--pp", "2", "--tp", "2"}, {{0, SIGKILL}, {3, SIGKILL}, {2, SIGSTOP}});
 }
 
+// Ranks 0 and 1 run decoders, 2 and 3 encoders.
+TEST_F(StageFaults, RanksOfEncodersOrOfDecoders) {
+  expect_replaced({"--tp", "2", "--encoder-ranks", "2"},
+                  {{2, SIGKILL}, {0, SIGKILL}, {3, SIGSTOP}, {1, SIGSTOP}});
+}
+
 // Pauses shorter than the time-out: all others wait, and nothing is replaced.
 TEST_F(StageFaults, ASlowOneIsWaitedFor) {
-  Server server({"--pp", "2", "--worker-timeout", "5"});
+  Server server({"--pp", "2", "--encoder-ranks", "1", "--worker-timeout", "5"});
   auto client = client::Client::connect(server.client_options());
   Load load(client, all_cases(), 30);
   for (int i = 0; i < 6; ++i) {
     EXPECT_TRUE(load.progress(5));
-    const pid_t slow = server.worker_of(i % 2);
+    const pid_t slow = server.worker_of(i % 3);
     ASSERT_NE(slow, 0);
     kill(slow, SIGSTOP);
     std::this_thread::sleep_for(200ms);

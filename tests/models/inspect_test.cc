@@ -152,7 +152,7 @@ TEST(Inspect, WhatRanksOfAPipelineHold) {
   const auto config = ModelConfig::load(golden("bart-tiny"));
   const auto checkpoint = Checkpoint::open(golden("bart-tiny"));
   InspectReport r = inspect(config, checkpoint);
-  r.stages = plan_stages(layer_sizes(config, checkpoint), 2);
+  r.stages = plan_stages(layer_sizes(config, checkpoint), {.stages = 2});
   r.ranks_of_stage = 2;
   const uint64_t d = 64, attention = 4 * (d * d + d), norm = 2 * d, table = 2000 * d;
   const uint64_t feed_forward = 2 * d * 128 + 128 + d;
@@ -176,6 +176,27 @@ TEST(Inspect, WhatRanksOfAPipelineHold) {
         "stage 1       ranks 2 to 3: decoder layer 1, 178240 parameters\n",
         "weights on each rank: 348.1 KiB in float32, 174.1 KiB in bfloat16"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+}
+
+TEST(Inspect, WhatRanksOfEncodersHold) {
+  const auto config = ModelConfig::load(golden("bart-tiny"));
+  const auto checkpoint = Checkpoint::open(golden("bart-tiny"));
+  InspectReport r = inspect(config, checkpoint);
+  const LayerSizes sizes = layer_sizes(config, checkpoint);
+  r.stages = plan_stages(sizes, {.encoder = false});
+  r.encoder_alone = encoder_alone(sizes);
+  r.encoder_ranks = 2;
+  const auto json = to_json(r)["stages"];
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["ranks"], (std::vector<int>{0}));
+  EXPECT_EQ(json[0]["encoder_layers"], (std::vector<int>{0, 0}));
+  EXPECT_EQ(json[0]["decoder_layers"], (std::vector<int>{0, 2}));
+  EXPECT_EQ(json[1]["ranks"], (std::vector<int>{1, 2}));
+  EXPECT_EQ(json[1]["encoder_layers"], (std::vector<int>{0, 2}));
+  EXPECT_EQ(json[1]["weight_bytes_of_rank"]["float32"], r.encoder_alone->parameters * 4);
+  EXPECT_NE(to_text(r).find("encoders      ranks 1 to 2: encoder layers 0 to 1, "),
+            std::string::npos)
+      << to_text(r);
 }
 
 TEST(Inspect, Text) {

@@ -54,7 +54,7 @@ TEST(StagePlan, TheStageThatComputesMostHasAsLittleAsCanBe) {
     sizes.head = random() % 200;
     const int layers = static_cast<int>(sizes.encoder.size() + sizes.decoder.size());
     const int stages = 1 + static_cast<int>(random() % static_cast<unsigned>(layers));
-    const std::vector<Stage> plan = plan_stages(sizes, stages);
+    const std::vector<Stage> plan = plan_stages(sizes, {.stages = stages});
     // All layers, in order, at least one on each stage.
     int encoder = 0, decoder = 0;
     for (const Stage& stage : plan) {
@@ -73,7 +73,7 @@ TEST(StagePlan, TheStageThatComputesMostHasAsLittleAsCanBe) {
     uint64_t best = ~uint64_t{0};
     std::vector<int32_t> ways;
     all_ways(layers, stages, ways, [&](const std::vector<int32_t>& way) {
-      const std::vector<Stage> given = plan_stages(sizes, stages, way);
+      const std::vector<Stage> given = plan_stages(sizes, {.stages = stages, .layers = way});
       EXPECT_EQ(counts_of(given), way);
       best = std::min(best, largest(given));
     });
@@ -85,12 +85,53 @@ TEST(StagePlan, TheStageThatComputesMostHasAsLittleAsCanBe) {
   }
 }
 
+// Long inputs make the encoder's layers dear, long outputs the decoder's and the head.
+TEST(StagePlan, KnowsHowLongRequestsAre) {
+  LayerSizes sizes;
+  sizes.encoder = {10, 10, 10, 10};
+  sizes.decoder = {15, 15, 15, 15};
+  sizes.head = 30;
+  const auto layers = [&](int input, int output) {
+    return counts_of(
+        plan_stages(sizes, {.stages = 2, .input_tokens = input, .output_tokens = output}));
+  };
+  EXPECT_EQ(layers(0, 0), (std::vector<int32_t>{6, 2}));
+  EXPECT_EQ(layers(1, 100), (std::vector<int32_t>{7, 1}));
+  EXPECT_EQ(layers(100, 1), (std::vector<int32_t>{2, 6}));
+  EXPECT_EQ(layers(0, 100), layers(0, 0)) << "one of them says nothing";
+}
+
+TEST(StagePlan, WithoutTheEncoderWhichOtherRanksRun) {
+  LayerSizes sizes;
+  sizes.encoder = {10, 10};
+  sizes.decoder = {16, 16, 16};
+  sizes.encoder_table = 5;
+  sizes.decoder_table = 7;
+  const std::vector<Stage> plan = plan_stages(sizes, {.stages = 3, .encoder = false});
+  EXPECT_EQ(counts_of(plan), (std::vector<int32_t>{1, 1, 1}));
+  for (const Stage& stage : plan) EXPECT_FALSE(stage.encodes());
+  EXPECT_EQ(plan[0].parameters, 16u + 7u);
+  const Stage alone = encoder_alone(sizes);
+  EXPECT_EQ(alone.encoder, (LayerRange{0, 2}));
+  EXPECT_FALSE(alone.decodes());
+  EXPECT_EQ(alone.of_encoder, 20u);
+  EXPECT_EQ(alone.parameters, 20u + 6u + 5u);
+  try {
+    plan_stages(sizes, {.stages = 4, .encoder = false});
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("--encoder-ranks"), std::string::npos);
+  }
+  sizes.decoder.clear();
+  EXPECT_THROW(plan_stages(sizes, {.encoder = false}), InputError);
+}
+
 TEST(StagePlan, RefusesWhatDoesNotFit) {
   LayerSizes sizes;
   sizes.encoder = sizes.decoder = {1, 1};
   const auto param_of = [&](int stages, std::vector<int32_t> layers) -> std::string {
     try {
-      plan_stages(sizes, stages, layers);
+      plan_stages(sizes, {.stages = stages, .layers = layers});
     } catch (const InputError& e) {
       return e.param();
     }

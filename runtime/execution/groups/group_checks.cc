@@ -331,6 +331,13 @@ void check_copies(const SequenceLimits& limits, const proto::StepInput& step) {
   check(step.swap_out(), device, limits.num_host_blocks, "swap_out");
   check(step.swap_in(), limits.num_host_blocks, device, "swap_in");
   check(step.copy(), device, device, "copy");
+  for (int i = 0; i < step.takes_size(); ++i) {
+    for (const int32_t block : step.takes(i).blocks())
+      if (block < 0 || block >= device)
+        throw std::runtime_error("step input: " + MessageField{"takes", i, "blocks"}.text() + ": " +
+                                 std::to_string(block) + " is not in [0, " +
+                                 std::to_string(device) + ")");
+  }
 }
 
 }  // namespace tandem

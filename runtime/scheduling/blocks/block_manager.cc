@@ -84,7 +84,7 @@ void BlockManager::extend(BlockTable& table, int tokens) {
   while (table.blocks.size() < want) table.blocks.push_back(pools_.take(table.on_host));
 }
 
-BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
+BlockManager::Start BlockManager::allocate(const SequenceGroup& group, bool encoder_runs_now) {
   StartPlan found = plan_start(pools_, group);
   TANDEM_CHECK_LE(found.free_blocks, device().num_free());
   // References first: what was found must not be evicted for the rest.
@@ -113,9 +113,13 @@ BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
   }
   extend(cross, group.encoder_seq().length());
   pools_.caches().count(group, start.encoder_found, start.computed_tokens);
-  if (!start.encoder_found) pools_.caches().insert_cross(group, cross.blocks);
+  if (!start.encoder_found && encoder_runs_now) pools_.caches().insert_cross(group, cross.blocks);
   tables_.insert_cross(group, std::move(cross));
   return start;
+}
+
+void BlockManager::cache_encoder(const SequenceGroup& group) {
+  if (!finds_encoder(group)) pools_.caches().insert_cross(group, tables_.cross(group));
 }
 
 void BlockManager::cache_full_blocks(const SequenceGroup& group, const Sequence& seq) {

@@ -40,12 +40,14 @@ class BlockManager {
   // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
   // Beams that wait for their fork share sequence 0's table. If they are searched ahead, they share
   // only its full blocks, and each gets a last block of its own. Cached blocks are used. The cross
-  // table is cached at once, so its encoder must run in the step that is being scheduled.
+  // table is cached at once, if its encoder runs in the step that is being scheduled.
   struct Start {
     bool encoder_found = false;        // its keys and values are there
     std::vector<int> computed_tokens;  // found, by place in group.seqs()
   };
-  Start allocate(const SequenceGroup& group);
+  Start allocate(const SequenceGroup& group, bool encoder_runs_now = true);
+  // Caches the group's cross table, unless its source's is cached: its encoder has run.
+  void cache_encoder(const SequenceGroup& group);
   bool finds_encoder(const SequenceGroup& group) const;
   // Caches the sequence's full blocks of computed and known tokens. For steps to come: the step
   // that computes them has been scheduled.

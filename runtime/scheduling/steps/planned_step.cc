@@ -23,6 +23,7 @@ void PlannedStep::end() {
   }
   groups_.clear();
   for (BlockPairs* pairs : {&swap_out, &swap_in, &copy}) pairs->clear();
+  takes.clear();
 }
 
 PlannedStep::Group& PlannedStep::put(QueuedGroup& queued) {

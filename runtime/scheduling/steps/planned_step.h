@@ -59,6 +59,13 @@ class PlannedStep {
   bool preempting = true;              // decodes may preempt groups behind them
   bool room = true;                    // no running group lacks blocks, none was preempted
   BlockPairs swap_out, swap_in, copy;  // of blocks
+  // Results of encoders that ran elsewhere (encoder_steps.h).
+  struct Take {
+    int rank = 0;
+    int64_t seq_id = 0;  // the encoder's
+    Blocks blocks = {};  // none: it is dropped
+  };
+  std::vector<Take> takes;
 
  private:
   size_t most_spare_;

@@ -19,6 +19,8 @@ void write_pairs(const BlockPairs& pairs,
   }
 }
 
+}  // namespace
+
 void write_encoder(const SequenceGroup& group, bool compute, proto::SequenceData& data) {
   const Sequence& encoder = group.encoder_seq();
   const auto tokens = encoder.tokens();
@@ -34,14 +36,18 @@ void write_encoder(const SequenceGroup& group, bool compute, proto::SequenceData
   data.set_token_chunk_size(compute ? length : 0);
 }
 
-}  // namespace
-
 bool has_work(const proto::StepInput& step) {
   return step.groups_size() > 0 || step.deltas_size() > 0 || step.swap_out_size() > 0 ||
-         step.swap_in_size() > 0 || step.copy_size() > 0;
+         step.swap_in_size() > 0 || step.copy_size() > 0 || step.takes_size() > 0;
 }
 
 bool StepMessageWriter::write(const PlannedStep& step, proto::StepInput& message) {
+  for (const PlannedStep::Take& taken : step.takes) {
+    proto::EncoderTake& take = *message.add_takes();
+    take.set_rank(taken.rank);
+    take.set_seq_id(taken.seq_id);
+    take.mutable_blocks()->Add(taken.blocks.begin(), taken.blocks.end());
+  }
   write_pairs(step.swap_out, *message.mutable_swap_out());
   write_pairs(step.swap_in, *message.mutable_swap_in());
   write_pairs(step.copy, *message.mutable_copy());

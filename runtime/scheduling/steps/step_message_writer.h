@@ -15,6 +15,9 @@ namespace tandem {
 // False if there is nothing in the step that workers must hear of now.
 bool has_work(const proto::StepInput& step);
 
+// The encoder's input; its values only if it is to be computed.
+void write_encoder(const SequenceGroup& group, bool compute, proto::SequenceData& data);
+
 class StepMessageWriter {
  public:
   // `tables` must outlive it.

@@ -12,7 +12,8 @@ namespace {
 // A sequence that has all the tokens it may have waits for someone to finish it; a beam that has
 // been computed waits for the others.
 bool may_run(const Sequence& seq, const SequenceGroup& group) {
-  if (seq.finished() || group.pools_encoder() || seq.output_len() >= group.params().max_tokens())
+  if (seq.finished() || group.pools_encoder() || group.awaits_encoder() ||
+      seq.output_len() >= group.params().max_tokens())
     return false;
   return group.beams() == nullptr ||
          (!group.waits_for_fork(seq) && seq.num_uncomputed_tokens() > 0);
@@ -48,6 +49,7 @@ void append(const BlockPairs& pairs, BlockPairs& to) {
 }  // namespace
 
 void StepPlanner::plan(PlannedStep& step) {
+  encoders_.take(step);
   QueuedGroup* const turn = encoder_turn_due() ? queues_.first_waiting() : nullptr;
   if (turn != nullptr) {
     admit(*turn, step);
@@ -105,6 +107,8 @@ void StepPlanner::schedule_running(PlannedStep& step) {
   // Preemption strikes behind the group that needs blocks, so these still run.
   for (QueuedGroup* queued : prompts) {
     if (step.budget == 0 || step.num_seqs >= most) break;
+    // Where encoders run elsewhere, a whole prompt does not come with them.
+    step.budget = std::max(0, step.budget - whole_prompt_tokens(*queued->group));
     choose_prompts(*queued->group, 2, step, step.put(*queued).chunks);
   }
 }
@@ -134,7 +138,7 @@ void StepPlanner::schedule_waiting(PlannedStep& step) {
     QueuedGroup& head = *queues_.first_waiting();
     if (indivisible_cost(*head.group) > step.budget || !can_admit(head)) return;
     admit(head, step);
-    choose_admitted(head, step);
+    if (!head.group->awaits_encoder()) choose_admitted(head, step);
   }
 }
 
@@ -274,18 +278,22 @@ bool StepPlanner::can_admit(const QueuedGroup& queued) const {
 // a part of a prompt may be found.
 int StepPlanner::indivisible_cost(const SequenceGroup& group) const {
   const bool found = !group.pools_encoder() && blocks_.finds_encoder(group);
+  if (encoders_.enabled() && !found) return 0;
   return (found ? 0 : group.encoder_seq().length()) + whole_prompt_tokens(group);
 }
 
 // Waiting → running, with its encoder in this step if its result is not there, and its whole
-// prompts. What is longer than the budget takes all of it. Sequences begin behind what was found.
+// prompts. Where encoders run elsewhere, it waits for its own, and is not in the step. What is
+// longer than the budget takes all of it. Sequences begin behind what was found.
 void StepPlanner::admit(QueuedGroup& queued, PlannedStep& step) {
   SequenceGroup& group = *queued.group;
-  const auto start =
-      group.pools_encoder() ? BlockManager::Start{.computed_tokens = {0}} : blocks_.allocate(group);
+  const auto start = group.pools_encoder()
+                         ? BlockManager::Start{.computed_tokens = {0}}
+                         : blocks_.allocate(group, /*encoder_runs_now=*/!encoders_.enabled());
   for (size_t i = 0; i < group.seqs().size(); ++i)
     if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   queues_.move_to(queued, QueuedGroup::Queue::kRunning);
+  if (encoders_.enabled() && !start.encoder_found) return EncoderSteps::add(group);
   step.put(queued).compute_encoder = !start.encoder_found;
   if (start.encoder_found) group.set_encoder_computed(true);
   const int encoder = start.encoder_found ? 0 : group.encoder_seq().length();
@@ -311,11 +319,13 @@ void StepPlanner::preempt(QueuedGroup& queued, PlannedStep& step) {
     queues_.move_to(queued, QueuedGroup::Queue::kSwapped);
     return;
   }
-  recompute(group);
+  recompute(queued);
   queues_.move_to(queued, QueuedGroup::Queue::kWaiting);
 }
 
-void StepPlanner::recompute(SequenceGroup& group) {
+void StepPlanner::recompute(QueuedGroup& queued) {
+  SequenceGroup& group = *queued.group;
+  encoders_.forget(queued);
   blocks_.free_all(group);
   group.set_encoder_computed(false);
   for (const auto& seq : group.seqs())
@@ -330,6 +340,7 @@ void StepPlanner::recompute(SequenceGroup& group) {
 // The cost model of PreemptionMode::kAuto, in units of the time to compute one token. Swapping
 // moves whole blocks out and back; recomputing runs the encoder and all decoder tokens again.
 bool StepPlanner::prefers_swap(const SequenceGroup& group) const {
+  if (group.awaits_encoder()) return false;
   if (config_.preemption != PreemptionMode::kAuto)
     return config_.preemption == PreemptionMode::kSwap;
   int64_t recomputed = group.encoder_seq().length();

@@ -14,6 +14,7 @@
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/steps/beam_search_driver.h"
+#include "runtime/scheduling/steps/encoder_steps.h"
 #include "runtime/scheduling/steps/planned_step.h"
 #include "runtime/scheduling/steps/steps_in_flight.h"
 
@@ -23,8 +24,13 @@ class StepPlanner {
  public:
   // All of them must outlive it.
   StepPlanner(const SchedulerConfig& config, GroupQueues& queues, BlockManager& blocks,
-              const BeamSearchDriver& beams, const StepsInFlight& steps)
-      : config_(config), queues_(queues), blocks_(blocks), beams_(beams), steps_(steps) {}
+              const BeamSearchDriver& beams, const StepsInFlight& steps, EncoderSteps& encoders)
+      : config_(config),
+        queues_(queues),
+        blocks_(blocks),
+        beams_(beams),
+        steps_(steps),
+        encoders_(encoders) {}
 
   // Fills the step, which has begun. Groups change queues; they advance when it is launched.
   void plan(PlannedStep& step);
@@ -60,13 +66,14 @@ class StepPlanner {
 
   void preempt(QueuedGroup& queued, PlannedStep& step);
   bool prefers_swap(const SequenceGroup& group) const;
-  void recompute(SequenceGroup& group);
+  void recompute(QueuedGroup& queued);
 
   const SchedulerConfig& config_;
   GroupQueues& queues_;
   BlockManager& blocks_;
   const BeamSearchDriver& beams_;
   const StepsInFlight& steps_;
+  EncoderSteps& encoders_;
   bool last_was_turn_ = false;
   bool last_lacked_room_ = false;
   int num_preemptions_ = 0;

@@ -14,7 +14,7 @@
 #include "models/stage_plan.h"
 #include "parallel/communicators/subgroup.h"
 #include "runtime/execution/model_runner.h"
-#include "runtime/execution/pipeline.h"
+#include "runtime/execution/ranks/pipeline.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/prompt.h"
@@ -45,7 +45,8 @@ struct Rank {
     std::shared_ptr<Pipeline> pipeline;
     if (stages > 1) {
       const Stage plan =
-          plan_stages(layer_sizes(config, checkpoint), stages, layers)[static_cast<size_t>(stage)];
+          plan_stages(layer_sizes(config, checkpoint),
+                      {.stages = stages, .layers = layers})[static_cast<size_t>(stage)];
       build.encoder_layers = plan.encoder;
       build.decoder_layers = plan.decoder;
       pipeline = std::make_shared<Pipeline>(ctx, group, stages, plan);

@@ -44,7 +44,7 @@ TEST_F(WeightsFit, ToTheByte) {
 }
 
 TEST_F(WeightsFit, AStageHasItsOwnLayersOnly) {
-  const auto plan = plan_stages(layer_sizes(config, checkpoint), 2);
+  const auto plan = plan_stages(layer_sizes(config, checkpoint), {.stages = 2});
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kI4})
     for (const Stage& stage : plan)
       for (const int ranks : {1, 2}) {

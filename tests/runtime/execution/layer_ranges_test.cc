@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <regex>
@@ -45,9 +46,10 @@ class NotedSource final : public WeightSource {
 // One rank: its layers, its pages.
 struct Stage {
   Stage(const ModelConfig& config, Checkpoint& checkpoint, Context& ctx, Communicator& comm,
-        LayerRange encoder, LayerRange decoder)
+        LayerRange encoder, LayerRange decoder, bool writes_cross = false)
       : build{ctx, comm, DType::kF32},
-        source((build.encoder_layers = encoder, build.decoder_layers = decoder, checkpoint)),
+        source((build.encoder_layers = encoder, build.decoder_layers = decoder,
+                build.writes_cross = writes_cross, checkpoint)),
         model(find_family(config).make(config, Weights(source), build)),
         pools(ctx, model->kv_cache_spec(), kPageSize, kNumPages, 0) {}
 
@@ -209,6 +211,49 @@ TEST_P(LayerRanges, HandOnTheBitsOfTheWholeModel) {
     }
     EXPECT_EQ(all, whole.source.found);
   }
+}
+
+// An encoder on a rank of its own: the pages that it writes are the whole model's, and a rank of
+// the decoder alone goes on with them.
+TEST_P(LayerRanges, AnEncodersRankWritesThePagesOfTheWholeModel) {
+  Random random;
+  Context ctx(1);
+  const auto comm = make_local_communicator();
+  const Checkpoints checkpoints;
+  const auto directory = checkpoints.directory(GetParam());
+  const ModelConfig config = ModelConfig::load(directory);
+  const ModelLimits limits = find_family(config).limits(config);
+  Checkpoint checkpoint = Checkpoint::open(directory);
+  Stage whole(config, checkpoint, ctx, *comm, {}, {});
+  Stage encoder(config, checkpoint, ctx, *comm, {}, LayerRange::none(), /*writes_cross=*/true);
+  Stage decoder(config, checkpoint, ctx, *comm, LayerRange::none(), {});
+  EXPECT_EQ(encoder.model->kv_cache_spec().num_layers, config.decoder_layers);
+  EXPECT_EQ(decoder.model->kv_cache_spec().num_layers, config.decoder_layers);
+  EXPECT_FALSE(encoder.model->has_language_head());
+
+  std::vector<WorkerGroup> groups = random_groups(random, config, limits);
+  std::vector<WorkerGroup*> scheduled;
+  for (WorkerGroup& group : groups) scheduled.push_back(&group);
+  const Batch batch = build_batch(scheduled, kPageSize, limits.position_padding);
+  const StepTensors in(batch.input);
+  const Tensor states = encoder.model->encode(in);
+  expect_same(states, whole.model->encode(in));
+  whole.model->write_cross_kv(in, states, whole.pools.device());
+  encoder.model->write_cross_kv(in, states, encoder.pools.device());
+  for (size_t i = 0; i < encoder.pools.device().layers.size(); ++i) {
+    const Tensor& from = encoder.pools.device().layers[i].data;
+    const Tensor& to = decoder.pools.device().layers[i].data;
+    ASSERT_EQ(from.shape(), to.shape());
+    std::memcpy(to.raw(), from.raw(), from.bytes());
+  }
+  expect_same(decoder.model->decode(in, decoder.pools.device()),
+              whole.model->decode(in, whole.pools.device()));
+
+  std::set<std::string> all = encoder.source.found;
+  EXPECT_LT(all.size(), whole.source.found.size());
+  EXPECT_LT(decoder.source.found.size(), whole.source.found.size());
+  all.insert(decoder.source.found.begin(), decoder.source.found.end());
+  EXPECT_EQ(all, whole.source.found);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, LayerRanges,

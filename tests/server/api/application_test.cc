@@ -300,6 +300,7 @@ TEST(Generation, Metrics) {
   for (const int right : {4, 3}) stats->add_spec_accepted_tokens_per_position(right);
   for (const double busy : {3.0, 4.5}) stats->add_stage_seconds(busy);
   stats->set_pipeline_seconds(6);
+  stats->add_encoder_rank_seconds(2.5);
   const auto e = s.ask("POST", "/v1/completions", R"({"prompt": "a"})");
   s.engine.say(0, "x", {5, 6}, "length");
   e->run_posted();
@@ -321,9 +322,10 @@ TEST(Generation, Metrics) {
         "vllm:request_success_total{model_name=\"model\",finished_reason=\"length\"} 1\n",
         "vllm:time_to_first_token_seconds_count{model_name=\"model\"} 1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
-  const json stages = json::parse(s.ask("GET", "/status")->head->body)["replicas"][0]["stages"];
-  EXPECT_EQ(stages, json::parse(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
-                                    {"busy_seconds": 4.5, "idle_share": 0.25}])"));
+  const json replica = json::parse(s.ask("GET", "/status")->head->body)["replicas"][0];
+  EXPECT_EQ(replica["stages"], json::parse(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
+                                               {"busy_seconds": 4.5, "idle_share": 0.25}])"));
+  EXPECT_EQ(replica["encoder_ranks"], json::parse(R"([{"busy_seconds": 2.5}])"));
   // A replica that starts anew counts from zero; the total does not go back.
   stats->set_num_preemptions(1);
   EXPECT_NE(s.ask("GET", "/metrics")

@@ -90,6 +90,7 @@ class FakeWorker final : public Immediate<StepRunner> {
   proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     table_.check_integrity();
+    for (const proto::EncoderTake& take : step.takes()) write_taken(take);
     move(step.swap_out(), device_, host_);
     poison(device_, live_->device);
     move(step.swap_in(), host_, device_);
@@ -168,6 +169,17 @@ class FakeWorker final : public Immediate<StepRunner> {
     }
     EXPECT_EQ(t, in.attention.cross_slot_mapping.size());
     check_pooled(scheduled, batch, t);
+  }
+
+  // As the encoder's rank has computed it.
+  void write_taken(const proto::EncoderTake& take) {
+    if (take.blocks().empty()) return;
+    const std::vector<int32_t>& tokens = truth_->at(take.seq_id());
+    const uint64_t owner =
+        shares_sources_ ? hash_tokens(1, tokens) : static_cast<uint64_t>(take.seq_id());
+    for (int p = 0; p < static_cast<int>(tokens.size()); ++p)
+      device_.at(slot(take.blocks(p / block_size_), p % block_size_)) = {
+          owner, p, tokens[static_cast<size_t>(p)]};
   }
 
   // Behind all others, in the order of the message.

@@ -1,6 +1,6 @@
 // Tokens that the last stage has chosen and the others do not know yet (unheard_tokens.h). Like a
 // device's, they stand as ids below 0 in the table until they are known.
-#include "runtime/execution/unheard_tokens.h"
+#include "runtime/execution/ranks/unheard_tokens.h"
 
 #include <algorithm>
 #include <span>

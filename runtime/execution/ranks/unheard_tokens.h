@@ -9,7 +9,7 @@
 
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/groups/sequence_table.h"
-#include "runtime/execution/pipeline.h"
+#include "runtime/execution/ranks/pipeline.h"
 
 namespace tandem {
 

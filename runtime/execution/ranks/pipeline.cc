@@ -1,4 +1,4 @@
-#include "runtime/execution/pipeline.h"
+#include "runtime/execution/ranks/pipeline.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,90 @@
+// Keys and values of cross-attention on their way from ranks that run encoders to those that run
+// decoders (docs/parallel.md). An encoder's rank computes them in pages of its own, and goes on; a
+// thread sends them. A decoder's rank takes them at the beginning of a step, into its own pages.
+//
+// What is sent of a source: its sequence and its number of blocks, then each block of each layer as
+// it lies in the receiver's pages: its layers, its heads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "models/model.h"
+#include "parallel/communicators/communicator.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// The group's ranks: those that run decoders, then those that run encoders.
+struct EncoderRanks {
+  int first = 0, count = 0;
+
+  int end() const { return first + count; }
+};
+
+// Of an encoder's rank. Its thread makes all of the rank's calls of the group.
+class EncoderOutbox {
+ public:
+  // Waits until the decoders' ranks have said what they have of a model with `spec`.
+  EncoderOutbox(std::shared_ptr<Communicator> group, EncoderRanks ranks, const KvCacheSpec& spec);
+  // Aborts the group: what is not sent yet would be waited for.
+  ~EncoderOutbox();
+  EncoderOutbox(const EncoderOutbox&) = delete;
+  EncoderOutbox& operator=(const EncoderOutbox&) = delete;
+
+  Communicator& group() { return *group_; }
+  // Copies the blocks of a source, which may change then, and sends them to all decoders' ranks,
+  // behind those that were posted before. Throws what a send has thrown.
+  void post(const KvCache& cache, int64_t seq_id, std::span<const int32_t> blocks);
+
+ private:
+  struct Share {
+    int first_layer, layers, first_head, heads;
+  };
+  struct Letter {
+    int64_t seq_id;
+    int64_t blocks;
+    std::vector<std::vector<std::byte>> contents;  // by rank
+  };
+
+  void run();
+  void send(const Letter& letter);
+
+  std::shared_ptr<Communicator> group_;
+  std::vector<Share> shares_;  // by rank
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Letter> letters_ GUARDED_BY(mutex_);
+  bool ends_ GUARDED_BY(mutex_) = false;
+  std::exception_ptr error_ GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// Of a decoder's rank.
+class EncoderInbox {
+ public:
+  // Tells the encoders' ranks what this one has. first_layer: of its decoder layers.
+  EncoderInbox(std::shared_ptr<Communicator> group, EncoderRanks ranks, const KvCacheSpec& spec,
+               int first_layer);
+
+  Communicator& group() { return *group_; }
+  // All that a step takes, in order, into the blocks of `cache` that it names. Throws
+  // std::runtime_error naming the field that is wrong.
+  void take(const proto::StepInput& step, const KvCache& cache);
+
+ private:
+  void take(const proto::EncoderTake& take, const KvCache& cache);
+
+  std::shared_ptr<Communicator> group_;
+  EncoderRanks ranks_;
+  std::vector<std::byte> landing_;  // of blocks that lie in two tensors, or that nobody wants
+};
+
+}  // namespace tandem
