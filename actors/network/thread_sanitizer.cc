@@ -2,8 +2,8 @@
 // so the sanitizer does not see its mailboxes, scheduler and reference counts synchronise, and
 // would report every message as a race. In a program with the sanitizer these functions take the
 // place of the library's and say what happens before what. Those of mailboxes and the scheduler
-// call the library's; those of reference counts do the same as they. Without the sanitizer this
-// file is empty.
+// call the library's; those of reference counts stand for them. Without the sanitizer this file is
+// empty. The names are those of Debian 12's CAF.
 #if defined(__SANITIZE_THREAD__)
 
 #include <dlfcn.h>
@@ -81,24 +81,19 @@ bool scheduled_actor::cleanup(error&& reason, execution_unit* unit) {
   return original(this, std::move(reason), unit);
 }
 
-// CAF's own code; compiled here, its atomic operations are seen.
+// References are counted here, so that the sanitizer sees their atomic operations.
 void ref_counted::deref() const noexcept {
-  if (unique()) {
-    request_deletion(false);
-  } else if (rc_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    request_deletion(true);
-  }
+  if (rc_.fetch_sub(1, std::memory_order_acq_rel) == 1) request_deletion(/*decremented_rc=*/true);
 }
 
-void intrusive_ptr_release_weak(actor_control_block* x) {
-  if (x->weak_refs == 1 || x->weak_refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    x->block_dtor(x);
+void intrusive_ptr_release_weak(actor_control_block* block) {
+  if (block->weak_refs.fetch_sub(1, std::memory_order_acq_rel) == 1) block->block_dtor(block);
 }
 
-void intrusive_ptr_release(actor_control_block* x) {
-  if (x->strong_refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  x->data_dtor(x->get());
-  intrusive_ptr_release_weak(x);
+void intrusive_ptr_release(actor_control_block* block) {
+  if (block->strong_refs.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  block->data_dtor(block->get());
+  intrusive_ptr_release_weak(block);
 }
 
 }  // namespace caf
