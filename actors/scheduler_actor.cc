@@ -18,6 +18,7 @@ struct SchedulerState {
   caf::actor_addr supervisor;  // who told of the group, and hears of its faults
   std::vector<WorkerHandle> workers;
   std::optional<StepLoop> loop;  // while the group is up
+  bool has_encoder_ranks = false;
   bool pump_sent = false;
   SchedulerHandle::pointer self = nullptr;
 
@@ -47,7 +48,7 @@ struct SchedulerState {
       for (int rank = 0; rank < std::ssize(workers); ++rank)
         if (!loop->is_encoder_rank(rank)) self->send(workers[static_cast<size_t>(rank)], message);
     }
-    pump_encoders();
+    if (has_encoder_ranks) pump_encoders();
   }
 
   void pump_encoders() {
@@ -76,6 +77,7 @@ struct SchedulerState {
                                               shared->processor->model_config(), shared->dtype);
     config.max_steps_in_flight = shared->config.max_steps_in_flight;
     config.first_encoder_rank = static_cast<int>(workers.size()) - config.encoder_ranks;
+    has_encoder_ranks = config.encoder_ranks > 0;
     loop.emplace(config, shared->processor->model_config().vocab_size);
     proto::SchedulerEvent event;
     event.mutable_up();

@@ -18,28 +18,26 @@ def vit_gpt2(transformers):
     return transformers.VisionEncoderDecoderModel, config, {"eos": 50256, "unk": 50255}
 
 
+def swin_and_mbart(transformers, image_size, window, vocabulary, positions, start):
+    encoder = transformers.DonutSwinConfig(image_size=image_size, embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32],
+                                           window_size=window)
+    decoder = transformers.MBartConfig(
+        vocab_size=vocabulary, d_model=1024, decoder_layers=4, decoder_attention_heads=16, decoder_ffn_dim=4096,
+        max_position_embeddings=positions, is_decoder=True, add_cross_attention=True, scale_embedding=True, is_encoder_decoder=False,
+        tie_word_embeddings=False)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        encoder, decoder, decoder_start_token_id=start, eos_token_id=2, bos_token_id=0, pad_token_id=1, vocab_size=vocabulary)
+    return transformers.VisionEncoderDecoderModel, config, BART_TOKENS
+
+
 def nougat_small(transformers):
     """facebook/nougat-small"""
-    encoder = transformers.DonutSwinConfig(image_size=[896, 672], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32],
-                                          window_size=7)
-    decoder = transformers.MBartConfig(
-        vocab_size=50000, d_model=1024, decoder_layers=4, decoder_attention_heads=16, decoder_ffn_dim=4096, max_position_embeddings=3584,
-        is_decoder=True, add_cross_attention=True, scale_embedding=True, is_encoder_decoder=False, tie_word_embeddings=False)
-    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
-        encoder, decoder, decoder_start_token_id=0, eos_token_id=2, bos_token_id=0, pad_token_id=1, vocab_size=50000)
-    return transformers.VisionEncoderDecoderModel, config, BART_TOKENS
+    return swin_and_mbart(transformers, [896, 672], window=7, vocabulary=50000, positions=3584, start=0)
 
 
 def donut_cord(transformers):
     """naver-clova-ix/donut-base-finetuned-cord-v2"""
-    encoder = transformers.DonutSwinConfig(image_size=[1280, 960], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32],
-                                           window_size=10)
-    decoder = transformers.MBartConfig(
-        vocab_size=57580, d_model=1024, decoder_layers=4, decoder_attention_heads=16, decoder_ffn_dim=4096, max_position_embeddings=768,
-        is_decoder=True, add_cross_attention=True, scale_embedding=True, is_encoder_decoder=False, tie_word_embeddings=False)
-    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
-        encoder, decoder, decoder_start_token_id=57579, eos_token_id=2, bos_token_id=0, pad_token_id=1, vocab_size=57580)
-    return transformers.VisionEncoderDecoderModel, config, BART_TOKENS
+    return swin_and_mbart(transformers, [1280, 960], window=10, vocabulary=57580, positions=768, start=57579)
 
 
 def udop_6(transformers):

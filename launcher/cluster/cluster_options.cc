@@ -149,8 +149,7 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
   check_config(c.engine);
   const int stages = stages_of(c.engine), encoders = encoder_ranks_of(c.engine);
   if (c.tensor_parallel_size == 1)
-    c.tensor_parallel_size =
-        std::max(1, (job.size() / std::max(1, replicas) - encoder_ranks_of(c.engine)) / stages);
+    c.tensor_parallel_size = std::max(1, (job.size() / std::max(1, replicas) - encoders) / stages);
   if (c.num_ranks() * replicas != job.size())
     throw invalid_request(
         "--tensor-parallel-size",

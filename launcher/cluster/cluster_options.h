@@ -58,9 +58,9 @@ bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop);
 // this host the loopback is enough; a NCCL_SOCKET_IFNAME that is set stays.
 void keep_nccl_on_loopback();
 
-// Binds this process to its share of the cores that it may use: part `index` of `parts`. mode: auto
-// (if that leaves at least two), rank (always), none. Returns whether it did. Throws InputError for
-// another mode.
+// Binds this process to part `index` of `parts` equal parts of its cores. Returns whether it did.
+// mode: "rank" binds always, "none" never, "auto" if a part has two cores or more. Throws
+// InputError for another mode.
 bool bind_to_cores(const std::string& mode, int index, int parts);
 
 }  // namespace tandem::launcher

@@ -81,8 +81,8 @@ class Pipeline {
   std::shared_ptr<Communicator> group_;
   int stages_, ranks_, stage_;  // ranks of a stage
   Stage layers_;
-  // Seconds that this stage has computed since it began: in the steps before this one; what it has
-  // told the stages behind; what it had told them before this step.
+  // Seconds that this stage has computed since it began. In the steps before this one; as it has
+  // told the stages behind; as it had told them before this step.
   double computed_before_ = 0, told_ = 0, told_before_ = 0;
   Clock::time_point step_begun_;
   double waited_ = 0;            // in this step, for other stages

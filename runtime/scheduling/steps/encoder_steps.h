@@ -1,5 +1,5 @@
-// Encoders on ranks of their own (docs/parallel.md): which groups wait for theirs, the steps that
-// are under way there, and what the decoders' ranks are to take from there.
+// Encoders on ranks of their own (docs/parallel.md): the groups that wait for their encoder, the
+// encoders' steps under way, and the results that are ready to be taken.
 //
 //   add() ──► waits ── next() ──► under way ── complete() ──► ready ── take() ──► runs as any other
 //

@@ -8,18 +8,19 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/dice.h"
 #include "tests/support/scheduling/engine_loop.h"
 #include "tests/support/scheduling/test_groups.h"
 
 namespace tandem::scheduler_random_test {
 namespace {
 
+using testing_support::Dice;
 using testing_support::EngineLoop;
 using testing_support::SampledToken;
 
@@ -29,10 +30,10 @@ struct Counts {
   CacheStats caches;
 };
 
-class Simulation {
+class Simulation : Dice {
  public:
   explicit Simulation(uint32_t seed)
-      : rng_(seed),
+      : Dice(seed),
         config_(random_config()),
         loop_(config_, seed + 1),
         scheduler_(loop_.scheduler()) {}
@@ -54,12 +55,6 @@ class Simulation {
 
  private:
   // --- Chance ------------------------------------------------------------------------------------
-
-  int uniform(int low, int high) { return std::uniform_int_distribution(low, high)(rng_); }
-  bool one_in(int n) { return uniform(1, n) == 1; }
-  int pick(const std::vector<int>& values) {
-    return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
-  }
 
   SchedulerConfig random_config() {
     SchedulerConfig config;
@@ -218,7 +213,6 @@ class Simulation {
     counts.caches.evicted_blocks += caches.evicted_blocks;
   }
 
-  std::mt19937 rng_;
   SchedulerConfig config_;
   EngineLoop loop_;
   Scheduler& scheduler_;

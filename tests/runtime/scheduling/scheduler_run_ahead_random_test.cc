@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -15,12 +14,14 @@
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/dice.h"
 #include "tests/support/scheduling/run_ahead_loop.h"
 
 namespace tandem::scheduler_run_ahead_random_test {
 namespace {
 
 using testing_support::answer_of;
+using testing_support::Dice;
 using testing_support::GroupSpec;
 using testing_support::RunAheadLoop;
 using testing_support::SampledToken;
@@ -37,10 +38,10 @@ struct Counts {
   CacheStats caches;
 };
 
-class Simulation {
+class Simulation : Dice {
  public:
   Simulation(uint32_t seed, int depth, Drafts drafts, int stages, Counts& counts)
-      : rng_(seed),
+      : Dice(seed),
         config_(random_config(depth, drafts, stages)),
         loop_(config_, seed + 1),
         counts_(counts) {}
@@ -75,12 +76,6 @@ class Simulation {
 
  private:
   Scheduler& scheduler() { return loop_.scheduler(); }
-
-  int uniform(int low, int high) { return std::uniform_int_distribution(low, high)(rng_); }
-  bool one_in(int n) { return uniform(1, n) == 1; }
-  int pick(const std::vector<int>& values) {
-    return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
-  }
 
   SchedulerConfig random_config(int depth, Drafts drafts, int stages) {
     SchedulerConfig config;
@@ -344,7 +339,6 @@ class Simulation {
     EXPECT_EQ(blocks.host().num_free(), config_.num_host_blocks);
   }
 
-  std::mt19937 rng_;
   SchedulerConfig config_;
   RunAheadLoop loop_;
   std::vector<GroupSpec> live_;

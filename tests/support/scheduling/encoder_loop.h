@@ -58,7 +58,7 @@ class EncoderLoop {
     proto::StepInput step = scheduler_.schedule(++now_);
     scheduler_.check_integrity();
     for (const auto& group : step.groups()) EXPECT_FALSE(group.compute_encoder());
-    if (has_work(step)) flights_.push_back({step, live_blocks()});
+    if (has_work(step)) flights_.push_back({step, FakeWorker::live_blocks(scheduler_, names_)});
     return step;
   }
 
@@ -176,23 +176,6 @@ class EncoderLoop {
     wrong = output;
     wrong.mutable_outputs(0)->add_samples()->set_token_id(3);
     expect_refused(wrong);
-  }
-
-  FakeWorker::LiveBlocks live_blocks() {
-    FakeWorker::LiveBlocks live;
-    const BlockManager& blocks = scheduler_.block_manager();
-    for (const std::string& name : names_) {
-      const SequenceGroup* group = scheduler_.find(name);
-      if (group == nullptr) continue;
-      auto& pool = blocks.tables().on_host(*group) ? live.host : live.device;
-      const auto add = [&](const Blocks& table) { pool.insert(table.begin(), table.end()); };
-      if (blocks.tables().has_cross(*group)) add(blocks.tables().cross(*group));
-      for (const auto& seq : group->seqs())
-        if (blocks.tables().has_self(*seq)) add(blocks.tables().self(*seq));
-    }
-    for (int32_t block = 0; block < blocks.device().num_total(); ++block)
-      if (blocks.pools().device().cached(block)) live.device.insert(block);
-    return live;
   }
 
   std::set<std::string> names_;  // that requests have had

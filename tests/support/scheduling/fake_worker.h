@@ -24,9 +24,9 @@
 
 namespace tandem::testing_support {
 
-// The key of token `token` at `position`. owner: what it depends on besides. With a cache that is
-// the source's tokens and those of the prefix, else the sequence (the encoder's has an id of its
-// own), so that nothing may be read that another sequence wrote.
+// The key of token `token` at `position`. owner: what it depends on besides. With a cache: the
+// source's tokens and those of the prefix. Without: the sequence, so that a read of what another
+// sequence wrote is found. (The encoder's sequence has an id of its own.)
 struct KvTag {
   uint64_t owner = 0;
   int32_t position = -1;
@@ -47,6 +47,23 @@ class FakeWorker final : public Immediate<StepRunner> {
   struct LiveBlocks {
     std::set<int32_t> device, host;
   };
+  // Those of these requests, as far as they are there, and what is cached.
+  static LiveBlocks live_blocks(Scheduler& scheduler, const std::set<std::string>& request_ids) {
+    LiveBlocks live;
+    const BlockManager& blocks = scheduler.block_manager();
+    for (const std::string& id : request_ids) {
+      const SequenceGroup* group = scheduler.find(id);
+      if (group == nullptr) continue;
+      auto& pool = blocks.tables().on_host(*group) ? live.host : live.device;
+      const auto add = [&](const Blocks& table) { pool.insert(table.begin(), table.end()); };
+      if (blocks.tables().has_cross(*group)) add(blocks.tables().cross(*group));
+      for (const auto& seq : group->seqs())
+        if (blocks.tables().has_self(*seq)) add(blocks.tables().self(*seq));
+    }
+    for (int32_t block = 0; block < blocks.device().num_total(); ++block)
+      if (blocks.pools().device().cached(block)) live.device.insert(block);
+    return live;
+  }
 
   FakeWorker(const SchedulerConfig& config, uint32_t seed)
       : block_size_(config.block_size),
@@ -63,9 +80,9 @@ class FakeWorker final : public Immediate<StepRunner> {
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
         seed_(seed) {}
 
-  // What it samples behind `previous` at `position`. Depends on the request and the sequence's
-  // place in it only, so that neither the cut of the steps nor a new worker changes what comes.
-  // repeats: mostly, what followed the same token before; so does what `config` has drafts of.
+  // What it samples behind `previous` at `position`. It depends on the request and the sequence's
+  // place in it alone. So steps may be cut anywhere, and a new worker may take over.
+  // repeats: mostly what followed the same token before, so that drafts are right.
   static int32_t token_of(uint32_t seed, const std::string& request_id, int index, int position,
                           int32_t previous, bool repeats) {
     const auto hash = [&](std::initializer_list<int> parts) {

@@ -60,19 +60,9 @@ class NaiveScheduler {
   }
 
   FakeWorker::LiveBlocks live_blocks() {
-    FakeWorker::LiveBlocks live;
-    const BlockManager& blocks = scheduler_.block_manager();
-    for (const Key& key : order_) {
-      const SequenceGroup& group = *scheduler_.find(id_of(key));
-      auto& pool = blocks.tables().on_host(group) ? live.host : live.device;
-      const auto add = [&](const Blocks& table) { pool.insert(table.begin(), table.end()); };
-      if (blocks.tables().has_cross(group)) add(blocks.tables().cross(group));
-      for (const auto& seq : group.seqs())
-        if (blocks.tables().has_self(*seq)) add(blocks.tables().self(*seq));
-    }
-    for (int32_t block = 0; block < blocks.device().num_total(); ++block)
-      if (blocks.pools().device().cached(block)) live.device.insert(block);
-    return live;
+    std::set<std::string> ids;
+    for (const Key& key : order_) ids.insert(id_of(key));
+    return FakeWorker::live_blocks(scheduler_, ids);
   }
 
   int turns() const { return turns_; }  // steps in which something indivisible came first

@@ -369,8 +369,7 @@ class SimulatedCluster : public EngineOutbox,
       Replica& replica = at(r);
       replica.supervisor->tick(world_.now());
       replica.supervisor->check_integrity();
-      if (replica.loop && replica.loop->steps_in_flight() > 0 &&
-          world_.now() - replica.loop->waiting_since() > traits_.step_timeout) {
+      if (replica.loop && replica.loop->waits_longer_than(traits_.step_timeout, world_.now())) {
         scheduler_fault(r, "a step took too long");
         replica.loop->set_waiting_since(world_.now());
       }

@@ -1,8 +1,8 @@
 // The model of one simulated rank: a real SequenceTable, a KV memory, and tokens that are a pure
 // function of everything that attention reads. A wrong block table, position or copy makes other
 // tokens than undisturbed_output() foretells. With stages every rank has the memory of its own
-// layers, and what the one before read of its memory goes into the tokens as well; the stages
-// before the last one hear of tokens as real ones do.
+// layers. What each read of its memory goes into the tokens. Stages before the last one hear of
+// tokens as real ones do.
 #pragma once
 
 #include <cstdint>

@@ -5,12 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/dice.h"
 #include "tests/support/scheduling/encoder_loop.h"
 #include "tests/support/scheduling/scheduler_cases.h"
 
@@ -20,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing_support::config;
+using testing_support::Dice;
 using testing_support::EncoderLoop;
 using testing_support::GroupSpec;
 using testing_support::work;
@@ -165,10 +166,10 @@ struct Counts {
       completed = 0;
 };
 
-class Simulation {
+class Simulation : Dice {
  public:
   Simulation(uint32_t seed, int stages, Counts& counts)
-      : rng_(seed), config_(random_config(stages)), loop_(config_), counts_(counts) {}
+      : Dice(seed), config_(random_config(stages)), loop_(config_), counts_(counts) {}
 
   void run(int operations) {
     for (int i = 0; i < operations && !::testing::Test::HasFailure(); ++i) {
@@ -197,11 +198,6 @@ class Simulation {
 
  private:
   Scheduler& scheduler() { return loop_.scheduler(); }
-  int uniform(int low, int high) { return std::uniform_int_distribution(low, high)(rng_); }
-  bool one_in(int n) { return uniform(1, n) == 1; }
-  int pick(const std::vector<int>& values) {
-    return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
-  }
 
   SchedulerConfig random_config(int stages) {
     SchedulerConfig c;
@@ -284,7 +280,6 @@ class Simulation {
     }
   }
 
-  std::mt19937 rng_;
   SchedulerConfig config_;
   EncoderLoop loop_;
   Counts& counts_;
