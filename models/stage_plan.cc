@@ -77,29 +77,28 @@ std::vector<uint64_t> computed_by(const LayerSizes& sizes) {
   return computed;
 }
 
-// The same for a usual request: for each of its tokens.
-std::vector<uint64_t> costs_of(const LayerSizes& sizes, const StageOptions& options) {
-  std::vector<uint64_t> costs = computed_by(sizes);
-  const bool known = options.input_tokens > 0 && options.output_tokens > 0;
-  const uint64_t in = known ? static_cast<uint64_t>(options.input_tokens) : 1,
-                 out = known ? static_cast<uint64_t>(options.output_tokens) : 1;
-  for (size_t i = 0; i < costs.size(); ++i) costs[i] *= i < sizes.encoder.size() ? in : out;
-  return costs;
-}
+// Layers of each stage, such that the largest cost of a stage is as small as can be. A stage with
+// more than `most_of_encoder` in its first `encoder` layers is not allowed.
+struct Balance {
+  uint64_t largest;  // kNever: there is no such plan
+  std::vector<int32_t> layers;
+};
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-// Layers of each stage, such that the largest one is as small as can be: `least` [stages left]
-// [first layer], and where the first of these stages then ends.
-std::vector<int32_t> balanced(const std::vector<uint64_t>& costs, int stages) {
+// `least` [stages left] [first layer], and where the first of these stages then ends.
+Balance balanced(const std::vector<uint64_t>& costs, int stages,
+                 std::span<const uint64_t> encoder = {}, uint64_t most_of_encoder = kNever) {
   const size_t n = costs.size(), p = static_cast<size_t>(stages);
-  constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   std::vector<std::vector<uint64_t>> least(p + 1, std::vector<uint64_t>(n + 1, kNever));
   std::vector<std::vector<size_t>> ends(p + 1, std::vector<size_t>(n + 1, n));
   least[0][n] = 0;
   for (size_t left = 1; left <= p; ++left) {
     for (size_t first = 0; first < n; ++first) {
-      uint64_t own = 0;
+      uint64_t own = 0, of_encoder = 0;
       for (size_t end = first + 1; end <= n; ++end) {
         own += costs[end - 1];
+        if (end <= encoder.size()) of_encoder += encoder[end - 1];
+        if (of_encoder > most_of_encoder) break;
         const uint64_t most = std::max(own, least[left - 1][end]);
         if (most >= least[left][first]) continue;
         least[left][first] = most;
@@ -107,10 +106,40 @@ std::vector<int32_t> balanced(const std::vector<uint64_t>& costs, int stages) {
       }
     }
   }
-  std::vector<int32_t> layers;
+  Balance out{least[p][0], {}};
+  if (out.largest == kNever) return out;
   for (size_t left = p, first = 0; left > 0; --left) {
-    layers.push_back(static_cast<int32_t>(ends[left][first] - first));
+    out.layers.push_back(static_cast<int32_t>(ends[left][first] - first));
     first = ends[left][first];
+  }
+  return out;
+}
+
+// The fastest plan for requests of known length. A step with encoders holds up the other steps, as
+// no more of them are under way than stages. So an encoder's burst of P steps takes the time of all
+// layers once, and of the largest stage P - 1 times; between bursts the largest decoder stage says
+// how fast steps follow each other.
+std::vector<int32_t> fastest(const LayerSizes& sizes, const StageOptions& options) {
+  const double in = options.input_tokens, out = options.output_tokens, stages = options.stages;
+  std::vector<uint64_t> decoder(sizes.encoder.size(), 0);
+  decoder.insert(decoder.end(), sizes.decoder.begin(), sizes.decoder.end());
+  decoder.back() += sizes.head;
+  std::set<uint64_t> bounds = {0};  // of a stage's part of the encoder
+  for (size_t first = 0; first < sizes.encoder.size(); ++first) {
+    uint64_t part = 0;
+    for (size_t end = first; end < sizes.encoder.size(); ++end)
+      bounds.insert(part += sizes.encoder[end]);
+  }
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<int32_t> layers;
+  for (const uint64_t bound : bounds) {
+    Balance plan = balanced(decoder, options.stages, sizes.encoder, bound);
+    if (plan.largest == kNever) continue;
+    const double time = in * (stages - 1) * static_cast<double>(bound) +
+                        out * stages * static_cast<double>(plan.largest);
+    if (time >= least) continue;
+    least = time;
+    layers = std::move(plan.layers);
   }
   return layers;
 }
@@ -178,7 +207,10 @@ std::vector<Stage> plan_stages(const LayerSizes& of_model, const StageOptions& o
     throw invalid_request("--pipeline-layers", "gives each of " + std::to_string(stages) +
                                                    " stages a number of layers, and " + have);
   const std::vector<uint64_t> computed = computed_by(sizes);
-  if (counts.empty()) counts = balanced(costs_of(sizes, options), stages);
+  if (counts.empty())
+    counts = options.input_tokens > 0 && options.output_tokens > 0
+                 ? fastest(sizes, options)
+                 : balanced(computed, stages).layers;
   std::vector<Stage> out;
   int first = 0;
   for (const int count : counts) {

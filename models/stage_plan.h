@@ -40,12 +40,11 @@ LayerSizes layer_sizes(const ModelConfig& config, const Checkpoint& checkpoint);
 
 struct StageOptions {
   int stages = 1;
-  // Of each stage, both sides together. Without, the stage that computes most computes as little as
-  // possible.
+  // Of each stage, both sides together. Without, the largest stage has as few parameters as
+  // possible; with both lengths below, the plan is the fastest for such requests.
   std::span<const int32_t> layers = {};
   bool encoder = true;  // false: other ranks run it (encoder_alone())
-  // Of a usual request: a layer computes with its parameters for each token of its side. 0: not
-  // known; then for each side once.
+  // Of a usual request; 0: not known.
   int input_tokens = 0, output_tokens = 0;
 };
 // Each stage has a layer at least, and the last one a decoder's. Throws InputError

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "base/error.h"
@@ -82,6 +83,48 @@ TEST(StagePlan, TheStageThatComputesMostHasAsLittleAsCanBe) {
     for (const Stage& stage : plan) computed += stage.computed, all += stage.parameters;
     EXPECT_EQ(all - computed,
               sizes.decoder_table + (sizes.encoder.empty() ? 0 : sizes.encoder_table));
+  }
+}
+
+// Of P steps with encoders, and the steps after them that only decode.
+double time_of(const LayerSizes& sizes, const std::vector<Stage>& plan, int input, int output) {
+  uint64_t encoder = 0, decoder = 0;
+  for (const Stage& stage : plan) {
+    uint64_t own = 0;
+    for (int i = stage.decoder.begin; i < stage.decoder.end; ++i)
+      own += sizes.decoder[static_cast<size_t>(i)];
+    if (&stage == &plan.back()) own += sizes.head;
+    decoder = std::max(decoder, own);
+    encoder = std::max(encoder, stage.of_encoder);
+  }
+  const auto stages = static_cast<double>(plan.size());
+  return input * (stages - 1) * static_cast<double>(encoder) +
+         output * stages * static_cast<double>(decoder);
+}
+
+TEST(StagePlan, IsTheFastestForRequestsOfAKnownLength) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 100; ++round) {
+    LayerSizes sizes;
+    for (unsigned i = 0, n = random() % 5; i < n; ++i) sizes.encoder.push_back(1 + random() % 100);
+    for (unsigned i = 0, n = 1 + random() % 5; i < n; ++i)
+      sizes.decoder.push_back(1 + random() % 100);
+    sizes.head = random() % 200;
+    const int layers = static_cast<int>(sizes.encoder.size() + sizes.decoder.size());
+    const int stages = 1 + static_cast<int>(random() % static_cast<unsigned>(layers));
+    const int input = 1 + static_cast<int>(random() % 9),
+              output = 1 + static_cast<int>(random() % 9);
+    double best = std::numeric_limits<double>::infinity();
+    std::vector<int32_t> ways;
+    all_ways(layers, stages, ways, [&](const std::vector<int32_t>& way) {
+      const auto given = plan_stages(sizes, {.stages = stages, .layers = way});
+      best = std::min(best, time_of(sizes, given, input, output));
+    });
+    const auto plan =
+        plan_stages(sizes, {.stages = stages, .input_tokens = input, .output_tokens = output});
+    EXPECT_EQ(time_of(sizes, plan, input, output), best);
   }
 }
 
