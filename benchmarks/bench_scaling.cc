@@ -1,144 +1,180 @@
-// Strong and weak scaling of the model over the ranks of a group, with computation and
-// communication of a step told apart. Each rank computes with one thread.
+// Scaling over ranks: tensor, pipeline and data parallelism and their mixes, strong (one batch) and
+// weak (a batch for each rank). Each rank computes with one thread. benchmarks/scaling/scaling.py
+// runs this program, fits a model to its figures and draws both.
 //
-//   bench_scaling [--model DIR] [--ranks 1,2,4] [--batch 16] [--weak-batch 8] [--repeat 3] [--json]
-//   mpirun -n 2 bench_scaling --mpi …          ranks are processes: one row for each kind
+//   bench_scaling [--layouts 1,tp2,pp2,dp2,tp2pp2,…] [--ranks-are threads,processes] [--json]
+//   mpirun -n 2 bench_scaling --mpi …          ranks are the job's, in layouts of as many
 //
-// Without --model: a random BART of 512 x 4 + 4 layers, which is made and removed again. Fails if
-// the tokens depend on the number of ranks, or a step communicates other than its shape says.
+// Without --model: a random BART of 7 + 7 layers, 512 wide, which is made and removed again. Fails
+// if tokens depend on the layout, or a rank exchanges other than the model says
+// (support/scaling_work.h).
+#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/support/random_bart.h"
-#include "benchmarks/support/scaling_run.h"
+#include "benchmarks/support/scaling_ranks.h"
+#include "benchmarks/support/scaling_report.h"
 #include "parallel/communicators/mpi_session.h"
 
 namespace {
 
 using namespace tandem;
 using namespace tandem::bench;
-using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr random_bart::Size kSize{4, 512, 8, 2048, 8192, 512};
+constexpr random_bart::Size kSize{7, 512, 8, 2048, 8192, 512};
 
 struct Options {
-  std::string model;
-  std::vector<int> ranks{1, 2, 4};
-  int batch = 16, weak_batch = 8, source_tokens = 64, new_tokens = 24, repeat = 3;
+  std::string model, make;
+  std::vector<std::string> layouts{"1",   "tp2", "pp2",    "dp2",    "tp4",
+                                   "pp4", "dp4", "tp2pp2", "tp2dp2", "pp2dp2"};
+  std::vector<std::string> kinds{"strong", "weak"}, ranks_are{"threads", "processes"};
+  std::vector<std::string> stages{"11,3", "9,2,2,1"};  // of the random model
+  int batch = 16, weak_batch = 8, source_tokens = 32, new_tokens = 32, rounds = 2, repeat = 3;
+  int cores = 0;
   bool mpi = false, as_json = false;
 };
 
-struct Row {
-  std::string kind, ranks_are;
-  int ranks = 1, batch = 0;
-  ScalingSummary best;  // of the fastest run
+std::vector<std::vector<int32_t>> layers_of(const Options& o) {
+  std::vector<std::vector<int32_t>> out;
+  for (const std::string& text : o.stages) {
+    std::istringstream in(text);
+    out.emplace_back();
+    for (std::string number; std::getline(in, number, ',');)
+      out.back().push_back(std::stoi(number));
+  }
+  return out;
+}
+
+void bind_to_cores(int count) {
+  cpu_set_t all, some;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) throw std::runtime_error("sched_getaffinity");
+  CPU_ZERO(&some);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&some) < count; ++core)
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &some);
+  if (CPU_COUNT(&some) < count) throw std::runtime_error("--cores: there are fewer");
+  if (sched_setaffinity(0, sizeof some, &some) != 0) throw std::runtime_error("sched_setaffinity");
+}
+
+// Tokens by the size of the batch: all layouts say the same.
+class Tokens {
+ public:
+  void check(const LayoutRun& run, const std::vector<RankResult>& ranks) {
+    std::vector<std::vector<int32_t>> tokens;
+    const int group = run.layout.group(), last = group - run.layout.tp;
+    const auto batch = static_cast<size_t>(run.shape.batch);
+    for (int g = 0; g < run.layout.dp; ++g) {
+      const RankResult& result = ranks.at(static_cast<size_t>(g * group + last));
+      for (size_t i = 0; i < result.tokens.size(); ++i)
+        if (result.tokens[i] != result.tokens[i % batch])
+          throw std::runtime_error(run.layout.name() + ": another round, other tokens");
+      tokens.insert(tokens.end(), result.tokens.begin(),
+                    result.tokens.begin() + static_cast<std::ptrdiff_t>(batch));
+    }
+    const auto [it, fresh] = by_batch_.emplace(tokens.size(), tokens);
+    if (it->second != tokens) throw std::runtime_error(run.layout.name() + ": other tokens");
+  }
+
+ private:
+  std::map<size_t, std::vector<std::vector<int32_t>>> by_batch_;
 };
 
-void check_traffic(const ModelConfig& config, const ScalingResult& result, int ranks) {
-  for (const ScalingStep& step : result.steps) {
-    int64_t calls = 0, bytes = 0;
-    if (ranks > 1) expected_traffic(config, step, &calls, &bytes);
-    if (step.calls != calls || step.bytes != bytes)
-      throw std::runtime_error("a step made " + std::to_string(step.calls) + " calls of " +
-                               std::to_string(step.bytes) + " bytes instead of " +
-                               std::to_string(calls) + " of " + std::to_string(bytes));
+class Bench {
+ public:
+  Bench(const Options& options, fs::path model)
+      : o_(options),
+        model_(std::move(model)),
+        layers_(options.model.empty() || !options.make.empty()
+                    ? layers_of(options)
+                    : std::vector<std::vector<int32_t>>()) {
+    if (!options.model.empty() && options.stages != Options().stages) layers_ = layers_of(options);
   }
-}
 
-void print_head() {
-  std::printf(
-      "| scaling | ranks | batch | tokens/s | decode step ms | computing | communicating | KB "
-      "| encode step ms | communicating |\n|---|---|---|---|---|---|---|---|---|---|\n");
-}
-
-void report(const Options& o, const Row& row) {
-  const ScalingSummary& s = row.best;
-  const double rate = row.batch * o.new_tokens / s.total;
-  if (o.as_json) {
-    std::printf("%s\n", json({{"scaling", row.kind},
-                              {"ranks", row.ranks},
-                              {"ranks_are", row.ranks_are},
-                              {"batch", row.batch},
-                              {"tokens_per_second", rate},
-                              {"decode_ms", s.decode * 1e3},
-                              {"decode_communication_ms", s.decode_communication * 1e3},
-                              {"decode_bytes", s.bytes},
-                              {"decode_calls", s.calls},
-                              {"encode_ms", s.encode * 1e3},
-                              {"encode_communication_ms", s.encode_communication * 1e3}})
-                            .dump()
-                            .c_str());
-  } else {
-    std::printf("| %s | %d %s | %d | %.0f | %.2f | %.2f | %.2f | %.0f | %.1f | %.1f |\n",
-                row.kind.c_str(), row.ranks, row.ranks_are.c_str(), row.batch, rate, s.decode * 1e3,
-                (s.decode - s.decode_communication) * 1e3, s.decode_communication * 1e3,
-                s.bytes / 1e3, s.encode * 1e3, s.encode_communication * 1e3);
+  void run() {
+    std::vector<ScalingRow> rows;
+    for (const std::string& name : o_.layouts)
+      for (const std::string& kind : o_.kinds)
+        for (const std::string& are : o_.ranks_are) rows.push_back(row_of(name, kind, are));
+    for (int i = 0; i < o_.repeat; ++i)
+      for (ScalingRow& row : rows)  // in turns: the machine's speed drifts
+        take(row, row.ranks_are == "threads" ? run_as_threads(row.run) : run_as_processes(row.run));
+    if (!o_.as_json) print(rows);
   }
-  std::fflush(stdout);
-}
 
-// Keeps the fastest of several runs.
-void keep(Row& row, const ScalingResult& result) {
-  const ScalingSummary s = summary_of(result);
-  if (row.best.total == 0 || s.total < row.best.total) row.best = s;
-}
-
-ScalingCase case_of(const Options& o, const std::string& kind, int ranks) {
-  return {kind == "strong" ? o.batch : o.weak_batch * ranks, o.source_tokens, o.new_tokens};
-}
-
-void on_threads(const Options& o, const fs::path& model) {
-  const ModelConfig config = ModelConfig::load(model);
-  for (const std::string kind : {"strong", "weak"}) {
-    std::vector<Row> rows;
-    std::map<int, std::vector<std::vector<int32_t>>> tokens;  // by batch
-    for (const int ranks : o.ranks)
-      rows.push_back({kind, "threads", ranks, case_of(o, kind, ranks).batch, {}});
-    for (int i = 0; i < o.repeat; ++i)
-      for (Row& row : rows) {  // interleaved: the machine's speed drifts
-        const ScalingResult result =
-            run_on_threads(model, row.ranks, case_of(o, kind, row.ranks)).at(0);
-        check_traffic(config, result, row.ranks);
-        const auto [it, fresh] = tokens.emplace(row.batch, result.tokens);
-        if (it->second != result.tokens) throw std::runtime_error("other ranks, other tokens");
-        keep(row, result);
+  void run_in_job(MpiSession& session) {
+    const int size = session.size();
+    std::vector<ScalingRow> rows;
+    for (const std::string& name : o_.layouts)
+      for (const std::string& kind : o_.kinds)
+        if (parse_layout(name).ranks() == size) rows.push_back(row_of(name, kind, "processes"));
+    for (int i = 0; i < o_.repeat; ++i)
+      for (ScalingRow& row : rows) {
+        const int group = row.run.layout.group();
+        std::shared_ptr<Communicator> comm = session.make_communicator({}, group);
+        const int rank = session.rank();
+        const std::string own = told(run_rank(row.run, rank, comm, [&] { session.barrier(); }));
+        std::vector<RankResult> all;
+        for (int r = 0; r < size; ++r) {
+          std::string text = own;
+          session.broadcast(text, r);
+          all.push_back(heard(text));
+        }
+        take(row, std::move(all), rank == 0);
       }
-    for (const Row& row : rows) report(o, row);
+    if (session.rank() == 0 && !o_.as_json) print(rows);
   }
-}
 
-void on_processes(const Options& o, const fs::path& model, MpiSession& session) {
-  for (const std::string kind : {"strong", "weak"}) {
-    Row row{kind, "processes", session.size(), case_of(o, kind, session.size()).batch, {}};
-    for (int i = 0; i < o.repeat; ++i) {
-      const auto comm = session.make_communicator();
-      ScalingRun run(model, *comm);
-      const ScalingResult result = run.run(case_of(o, kind, session.size()));
-      check_traffic(run.config(), result, session.size());
-      keep(row, result);
-      if (i > 0) continue;
-      // Rank 0's tokens, from a group of one, to compare with.
-      const ScalingResult alone =
-          session.rank() == 0 ? run_on_threads(model, 1, case_of(o, kind, session.size())).at(0)
-                              : result;
-      if (alone.tokens != result.tokens) throw std::runtime_error("other ranks, other tokens");
-      comm->barrier();
-    }
-    if (session.rank() == 0) report(o, row);
+ private:
+  ScalingRow row_of(const std::string& name, const std::string& kind, const std::string& are) {
+    const ScalingLayout layout = parse_layout(name, layers_);
+    const int batch = kind == "strong" ? o_.batch : o_.weak_batch * layout.ranks();
+    if (batch % layout.dp != 0) throw std::runtime_error(name + ": groups of equal batches");
+    return {kind, are,
+            prepare_run(model_, layout,
+                        {.batch = batch / layout.dp,
+                         .source_tokens = o_.source_tokens,
+                         .new_tokens = o_.new_tokens,
+                         .rounds = o_.rounds + 1})};
   }
-}
+
+  void take(ScalingRow& row, std::vector<RankResult> ranks, bool says = true) {
+    check_traffic(row.run, ranks);
+    tokens_.check(row.run, ranks);
+    if (o_.as_json && says) std::printf("%s\n", json_of(row, ranks).dump().c_str());
+    std::fflush(stdout);
+    row.add(ranks);
+  }
+
+  static void print(std::vector<ScalingRow>& rows) {
+    std::printf("%s", kScalingHead);
+    for (ScalingRow& row : rows) std::printf("%s\n", row.text().c_str());
+  }
+
+  const Options& o_;
+  fs::path model_;
+  std::vector<std::vector<int32_t>> layers_;
+  Tokens tokens_;
+};
 
 int run(const Options& o) {
+  if (!o.make.empty()) {
+    random_bart::write(o.make, kSize, 1);
+    return 0;
+  }
+  if (o.cores > 0) bind_to_cores(o.cores);
   const std::unique_ptr<MpiSession> session = o.mpi ? std::make_unique<MpiSession>() : nullptr;
   const bool first = session == nullptr || session->rank() == 0;
   std::string model = o.model;
@@ -147,11 +183,11 @@ int run(const Options& o) {
     random_bart::write(model, kSize, 1);
   }
   if (session != nullptr) session->broadcast(model, 0);
-  if (first && !o.as_json) print_head();
+  Bench bench(o, model);
   if (session == nullptr) {
-    on_threads(o, model);
+    bench.run();
   } else {
-    on_processes(o, model, *session);
+    bench.run_in_job(*session);
     session->barrier();
   }
   if (o.model.empty() && first) fs::remove_all(model);
@@ -164,17 +200,30 @@ int main(int argc, char** argv) {
   Options o;
   CLI::App app("Scaling over ranks: strong (one batch) and weak (a batch for each rank).");
   app.add_option("--model", o.model, "checkpoint directory of a BART; default: a random one");
-  app.add_option("--ranks", o.ranks, "group sizes")->delimiter(',')->capture_default_str();
+  app.add_option("--make", o.make, "write the random BART there, and nothing else");
+  app.add_option("--layouts", o.layouts, "tp, pp and dp with their ranks, as in tp2pp2")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--scaling", o.kinds, "strong, weak")->delimiter(',')->capture_default_str();
+  app.add_option("--ranks-are", o.ranks_are, "threads, processes")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--pipeline-layers", o.stages, "layers of each stage, a list for each number")
+      ->capture_default_str();
   app.add_option("--batch", o.batch, "strong scaling: requests")->capture_default_str();
   app.add_option("--weak-batch", o.weak_batch, "weak scaling: requests for each rank")
       ->capture_default_str();
   app.add_option("--source-tokens", o.source_tokens)->capture_default_str();
-  app.add_option("--new-tokens", o.new_tokens)->capture_default_str();
-  app.add_option("--repeat", o.repeat, "runs; the fastest counts")
+  app.add_option("--new-tokens", o.new_tokens)->check(CLI::Range(2, 512))->capture_default_str();
+  app.add_option("--rounds", o.rounds, "batches of a run, behind one that is not measured")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app.add_option("--repeat", o.repeat, "runs of each layout, in turns; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_option("--cores", o.cores, "the first so many cores only; 0: all")->capture_default_str();
   app.add_flag("--mpi", o.mpi, "ranks are the processes of an MPI job");
-  app.add_flag("--json", o.as_json, "a line of JSON for each row");
+  app.add_flag("--json", o.as_json, "a line of JSON for each run, with every step");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(o);
