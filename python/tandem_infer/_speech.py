@@ -9,6 +9,8 @@ try:
 except ImportError:  # pragma: no cover
     from typing_extensions import TypedDict
 
+from . import _subtitles
+
 
 class TranscriptionParams(TypedDict, total=False):
     """Keyword arguments of transcribe(); docs/speech.md says what each does. max_new_tokens, num_beams and the other
@@ -83,6 +85,18 @@ class Transcription:
     words: List[Word] = field(default_factory=list)
     request_id: str = ""
     raw_text: str = ""
+
+    def srt(self) -> str:
+        """The segments as subtitles: write it to a .srt file."""
+        return _subtitles.srt(self)
+
+    def vtt(self) -> str:
+        """The same for the web."""
+        return _subtitles.vtt(self)
+
+    def tsv(self) -> str:
+        """A table of start and end in milliseconds, and text."""
+        return _subtitles.tsv(self)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,17 @@ def engine_options(model: Any, dtype: Any, tensor_parallel_size: int, more: Mapp
     if (isinstance(model, os.PathLike) or name.startswith(("/", "./", "../"))) and not os.path.exists(name):
         raise MissingFileError(f"model: there is no directory {name!r}", param="model")
     kind = dtype.__name__ if isinstance(dtype, type) else str(dtype)  # numpy.float32, torch.float32, "float32"
-    return {"model": name, "dtype": kind.replace("torch.", ""), "tensor_parallel_size": tensor_parallel_size, **more}
+    given = {"model": name, "dtype": kind.replace("torch.", ""), "tensor_parallel_size": tensor_parallel_size, **more}
+    if given.get("device") is not None:
+        given["device"] = device_name(given["device"])
+    return given
+
+
+def device_name(device: Any) -> str:
+    """Of 0 or torch.device("cuda:0"), as transformers takes them; -1 is the CPU."""
+    if isinstance(device, int) and not isinstance(device, bool):
+        return "cpu" if device < 0 else f"cuda:{device}"
+    return str(device)
 
 
 class LLM:
@@ -48,8 +58,8 @@ class LLM:
 
     model: a directory with a HuggingFace checkpoint, or its id at the hub, which is downloaded. dtype: "auto", "float32",
     "bfloat16", "int8", "int4", … tensor_parallel_size: ranks, which are threads of this process. Any other option of an engine
-    by the name of its flag (`tandem generate --help=all`): threads=2, max_num_seqs=64, kv_cache_memory="2GiB", revision="main",
-    lora_modules={"name": directory, …} (docs/lora.md).
+    by the name of its flag (`tandem generate --help=all`): threads=2, device="cpu" or 0, max_num_seqs=64, kv_cache_memory="2GiB",
+    revision="main", lora_modules={"name": directory, …} (docs/lora.md).
 
     Raises RequestError (a ValueError) whose `param` names the option, ModelError where the checkpoint is at fault. Methods may be
     called from any thread; requests of all of them share batches. Close it, or leave its `with`, to free the memory.

@@ -164,7 +164,7 @@ def pipeline(task: Optional[str] = None, model: Any = None, *, dtype: Any = None
             options["dtype"] = str(wanted).replace("torch.", "")
         where = device if device is not None else device_map
         if where is not None:
-            options["device"] = _device(where)
+            options["device"] = where
         if revision is not None:
             options["revision"] = revision
         llm = LLM(model, **options)
@@ -201,9 +201,3 @@ def _cut(params: Dict[str, Any]) -> Dict[str, Any]:
     if truncation and truncation != "do_not_truncate":
         params["truncate_prompt_tokens"] = -1 if most is None else most
     return params
-
-
-def _device(device: Any) -> str:
-    if isinstance(device, int):
-        return "cpu" if device < 0 else f"cuda:{device}"
-    return str(device)

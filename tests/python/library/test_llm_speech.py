@@ -16,7 +16,7 @@ import pytest
 
 from conftest import ROOT
 from speech_model import make_whisper, wav
-from tandem_infer import LLM, AsyncLLM
+from tandem_infer import LLM, AsyncLLM, Segment, Transcription
 
 BINARY = os.environ.get("TANDEM_BINARY", str(ROOT / "build" / "bin" / "tandem"))
 
@@ -46,6 +46,25 @@ def test_every_kind_of_sound(hears, tmp_path):
     assert [s.text for s in hears.transcribe([file, str(path)], "de")] == [said.text] * 2
     stereo = np.stack([floats, floats]) / np.sqrt(np.float32(2))
     assert hears.transcribe(stereo, "de").duration == pytest.approx(3)
+
+
+@pytest.mark.parametrize("kind", ["srt", "vtt", "tsv"])
+def test_subtitles_are_the_programs(hears, tmp_path, kind):
+    path = tmp_path / "long.wav"
+    path.write_bytes(wav(40))
+    expected = subprocess.run([BINARY, "transcribe", hears.facts["model"], "--dtype", "float32", "--language", "de", "--format", kind,
+                               str(path)], capture_output=True, check=True, text=True).stdout
+    assert getattr(hears.transcribe(str(path), "de"), kind)() == expected
+
+
+def test_subtitles_of_odd_segments():
+    segments = [Segment(0.0, 2.0004, " A --> B\nC "), Segment(1.5, 1.2, " \t"), Segment(3.0, 99.0, "tab\tend")]
+    said = Transcription("", duration=3661.5, segments=[*segments, Segment(3660.0, 3700.0, "late")])
+    assert said.srt() == ("1\n00:00:00,000 --> 00:00:02,000\nA -> B C\n\n2\n00:00:03,000 --> 00:01:39,000\ntab\tend\n\n"
+                          "3\n01:01:00,000 --> 01:01:01,500\nlate\n\n")
+    assert said.vtt().startswith("WEBVTT\n\n00:00:00.000 --> ")
+    assert said.tsv().splitlines()[2:4] == ["2000\t2000\t", "3000\t99000\ttab end"]
+    assert Transcription("").srt() == "" and Transcription("").vtt() == "WEBVTT\n\n"
 
 
 def test_as_the_program(hears, tmp_path):

@@ -16,6 +16,7 @@ OPTIONS = [
     ({"intra_threads": 2}, "intra_threads", "here it is threads"),
     ({"trust_remote_code": True}, "trust_remote_code", "never run"),
     ({"device": "gpu"}, "device", "cuda"),
+    ({"device": True}, "device", "cuda"),
     ({"kv_cache_memory": "lots"}, "kv_cache_memory", "is not a size"),
     ({"max_num_seqs": object()}, "max_num_seqs", "object is no kind of value"),
 ]
