@@ -189,8 +189,7 @@ std::vector<std::string> EncoderSteps::request_ids() const {
   std::vector<std::string> ids;
   for (const Rank& rank : ranks_)
     for (const Step& step : rank.steps)
-      for (const Input& input : step.inputs)
-        if (input.queued != nullptr) ids.push_back(input.request_id);
+      for (const Input& input : step.inputs) ids.push_back(input.request_id);
   return ids;
 }
 

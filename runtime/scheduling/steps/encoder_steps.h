@@ -57,7 +57,7 @@ class EncoderSteps {
   // Of the oldest step of a rank; 0: it has none.
   uint64_t oldest_number(int rank) const;
   bool is_encoder_rank(int rank) const;
-  // Of all steps in flight.
+  // Of all steps in flight: also of inputs that nobody wants any more, since they are computed.
   std::vector<std::string> request_ids() const;
   // That each rank has computed.
   const std::vector<double>& seconds() const { return seconds_; }

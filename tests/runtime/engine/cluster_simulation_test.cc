@@ -75,6 +75,8 @@ TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
   EXPECT_GE(n.accepted, 2 * seeds);
   EXPECT_GE(n.all_stages_busy, seeds);
   EXPECT_GE(n.waits_for_tokens, seeds);
+  EXPECT_GE(n.encoder_steps, seeds);
+  EXPECT_GE(n.waits_for_letters, seeds / 4);
   for (const uint64_t seen :
        {n.kills, n.several, n.crashes, n.hangs, n.lies, n.slow, n.refused_poison, n.cancelled,
         n.timed_out, n.too_large, n.drained, n.reconnected, n.resumed, n.vanished, n.given_up,

@@ -71,7 +71,9 @@ class ClusterSimulation {
     traits.supervisor.max_backoff = 0.2;
     traits.launches_fail_until = gives_up_ ? 100 : world_.one_in(10) ? 0.3 : 0;
     const int stages = world_.one_in(3) ? world_.uniform(2, 4) : 1;
-    traits.group.size = stages * world_.uniform(1, stages == 1 ? 3 : 2);
+    const int decoders = stages * world_.uniform(1, stages == 1 ? 3 : 2);
+    const int encoders = world_.one_in(3) ? world_.uniform(1, 3) : 0;
+    traits.group.size = decoders + encoders;
     traits.group.counts = &counts_;
     traits.group.step_time = world_.pick({0.002, 0.01, 0.03});
     traits.group.load_time = world_.between(0.02, 0.15);
@@ -79,6 +81,8 @@ class ClusterSimulation {
     traits.group.num_host_blocks = world_.pick({0, 10, 40});
     SchedulerConfig& s = traits.group.scheduler;
     s.stages = stages;
+    s.encoder_ranks = encoders;
+    s.first_encoder_rank = decoders;
     s.block_size = world_.uniform(1, 4);
     s.max_num_seqs = world_.pick({3, 4, 8, 16});
     s.max_num_batched_tokens = world_.pick({4, 8, 16, 64});
@@ -88,7 +92,7 @@ class ClusterSimulation {
     s.enable_prefix_caching = !world_.one_in(4);
     if (world_.one_in(3))
       s.speculation = {.num_tokens = world_.uniform(1, 6),
-                       .draft_model = stages == 1 && world_.one_in(2),
+                       .draft_model = stages == 1 && encoders == 0 && world_.one_in(2),
                        .draft_cost = 0.02};
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;

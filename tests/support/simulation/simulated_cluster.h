@@ -13,12 +13,12 @@
 
 #include "runtime/engine/core/engine_core.h"
 #include "runtime/engine/engine_journal.h"
-#include "runtime/engine/step_loop.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/request/request_error.h"
 #include "tests/support/engine/engine_log.h"
 #include "tests/support/simulation/simulated_client.h"
 #include "tests/support/simulation/simulated_group.h"
+#include "tests/support/simulation/simulated_scheduler.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem::testing_support {
@@ -26,12 +26,13 @@ namespace tandem::testing_support {
 class SimulatedCluster : public EngineOutbox,
                          public SupervisorOutbox,
                          public GroupListener,
+                         public SchedulerListener,
                          public ClientPort {
  public:
   SimulatedCluster(World& world, const ClusterTraits& traits)
       : world_(world), traits_(traits), core_(traits.engine, tokenizer_, *this) {
     for (int r = 0; r < traits.engine.num_replicas; ++r) {
-      replicas_.push_back(std::make_unique<Replica>());
+      replicas_.push_back(std::make_unique<Replica>(world, *this, r));
       SupervisorConfig config = traits.supervisor;
       config.replica = r;
       config.size = traits.group.size;
@@ -64,8 +65,12 @@ class SimulatedCluster : public EngineOutbox,
   const FakeTokenizer& tokenizer() const { return tokenizer_; }
   int num_replicas() const { return static_cast<int>(replicas_.size()); }
   bool given_up() const { return given_up_; }
-  uint64_t num_preemptions() const { return num_preemptions_; }
-  uint64_t num_accepted() const { return num_accepted_; }  // drafts
+  uint64_t num_preemptions() const {
+    return sum_of([](const SimulatedScheduler& one) { return one.num_preemptions(); });
+  }
+  uint64_t num_accepted() const {  // drafts
+    return sum_of([](const SimulatedScheduler& one) { return one.num_accepted(); });
+  }
   uint64_t num_silent() const { return num_silent_; }
   int crashes_of(const std::string& id) { return crashes_[id]; }
   int crashes_blamed_on(const std::string& id) const {
@@ -73,21 +78,22 @@ class SimulatedCluster : public EngineOutbox,
   }
   bool quiet() {
     for (const auto& one : replicas_)
-      if (one->loop && (one->loop->has_unfinished() || one->loop->steps_in_flight())) return false;
+      if (const auto& loop = one->scheduler.loop())
+        if (loop->has_unfinished() || loop->steps_in_flight()) return false;
     return core_.num_requests() == 0;
   }
   std::string state() {
     std::string text = "the engine keeps " + std::to_string(core_.num_requests()) + " requests, " +
                        std::to_string(core_.num_unfinished()) + " unfinished";
     for (int r = 0; r < num_replicas(); ++r)
-      if (const auto& loop = at(r).loop)
+      if (const auto& loop = at(r).scheduler.loop())
         text += ", replica " + std::to_string(r) + ": " + loop->stats().ShortDebugString() + ", " +
                 std::to_string(loop->steps_in_flight()) + " steps";
     return text;
   }
   void check_free_blocks() {
     for (int r = 0; r < num_replicas(); ++r)
-      if (const auto& loop = at(r).loop)
+      if (const auto& loop = at(r).scheduler.loop())
         SIM_CHECK(loop->stats().num_free_blocks() == loop->stats().num_total_blocks(),
                   "blocks are lost");
   }
@@ -125,14 +131,14 @@ class SimulatedCluster : public EngineOutbox,
 
  private:
   struct Replica {
+    SimulatedScheduler scheduler;
     std::unique_ptr<SupervisorCore> supervisor;
     std::vector<std::unique_ptr<SimulatedGroup>> groups;  // by generation, from 1
-    // The scheduler actor.
-    uint64_t generation = 0;
-    std::optional<StepLoop> loop;
-    bool pump_sent = false;
-    std::vector<Link> to_workers, supervisor_to_workers;
+    std::vector<Link> supervisor_to_workers;
     Link to_engine, from_engine, to_supervisor, from_supervisor;
+
+    Replica(World& world, SchedulerListener& listener, int index)
+        : scheduler(world, listener, index) {}
   };
   struct Client {
     std::shared_ptr<Connection> connection;
@@ -140,6 +146,11 @@ class SimulatedCluster : public EngineOutbox,
   };
 
   Replica& at(int r) { return *replicas_[static_cast<size_t>(r)]; }
+  uint64_t sum_of(uint64_t (*of)(const SimulatedScheduler&)) const {
+    uint64_t sum = 0;
+    for (const auto& one : replicas_) sum += of(one->scheduler);
+    return sum;
+  }
 
   // --- Engine ---
   void on_client(const std::shared_ptr<Connection>& connection,
@@ -191,17 +202,13 @@ class SimulatedCluster : public EngineOutbox,
   void to_scheduler(int r, proto::SchedulerCommand command) override {
     if (log_ != nullptr) log_->said.to_scheduler(r, command);
     world_.send(at(r).from_engine,
-                [this, r, command = std::move(command)] { scheduler_command(r, command); });
+                [this, r, command = std::move(command)] { at(r).scheduler.command(command); });
   }
 
   // --- Scheduler ---
-  void tell_engine(int r, proto::SchedulerEvent event, const proto::StepOutput* step = nullptr) {
-    Replica& replica = at(r);
-    event.set_replica(r);
-    event.set_generation(replica.generation);
-    if (replica.loop) *event.mutable_stats() = replica.loop->stats();
+  void scheduler_event(const proto::SchedulerEvent& event, const proto::StepOutput* step) override {
     auto output = step ? std::make_shared<proto::StepOutput>(*step) : nullptr;
-    world_.send(replica.to_engine, [this, event = std::move(event), output] {
+    world_.send(at(event.replica()).to_engine, [this, event, output] {
       if (output)
         inputs_->replica_step(event, *output, world_.now());
       else
@@ -209,62 +216,15 @@ class SimulatedCluster : public EngineOutbox,
       core_.check_integrity();
     });
   }
-  void pump(int r) {
-    Replica& replica = at(r);
-    replica.pump_sent = false;
-    if (!replica.loop) return;
-    while (auto step = replica.loop->next_step(world_.now())) {
-      proto::WorkerCommand command;
-      command.set_generation(replica.generation);
-      *command.mutable_step() = std::move(*step);
-      const auto message = std::make_shared<const proto::WorkerCommand>(std::move(command));
-      SimulatedGroup& to = group_of(r, replica.generation);
-      for (int rank = 0; rank < to.size(); ++rank)
-        world_.send(replica.to_workers[static_cast<size_t>(rank)],
-                    [&to, rank, message] { to.command(rank, *message); });
-    }
-    replica.loop->check_integrity();
-  }
-  void schedule_pump(int r) {
-    if (at(r).pump_sent) return;
-    at(r).pump_sent = true;
-    world_.after(0, [this, r] { pump(r); });
-  }
-  void scheduler_command(int r, const proto::SchedulerCommand& command) {
-    Replica& replica = at(r);
-    if (!replica.loop || command.generation() != replica.generation) return;
-    if (command.has_add())
-      SIM_LOG(world_, "scheduler " + std::to_string(r) + ": " + command.add().request_id() +
-                          (command.add().alone() ? ", alone" : ""));
-    if (auto rejection = replica.loop->on_command(command)) tell_engine(r, std::move(*rejection));
-    replica.loop->check_integrity();
-    schedule_pump(r);
-  }
-  void report_to_scheduler(const proto::WorkerReport& report) override {
-    Replica& replica = at(report.replica());
-    if (!replica.loop || report.generation() != replica.generation) return;
-    const proto::SchedulerStats before = replica.loop->stats();
-    try {
-      replica.loop->on_output(report.step());
-    } catch (const std::runtime_error& e) {
-      scheduler_fault(report.replica(), e.what());
-      return;
-    }
-    replica.loop->set_waiting_since(world_.now());
-    pump(report.replica());
-    const proto::SchedulerStats after = replica.loop->stats();
-    num_preemptions_ += static_cast<uint64_t>(after.num_preemptions() - before.num_preemptions());
-    num_accepted_ +=
-        static_cast<uint64_t>(after.spec_accepted_tokens() - before.spec_accepted_tokens());
-    tell_engine(report.replica(), replica.loop->step_event(), &report.step());
-  }
-  void scheduler_fault(int r, const std::string& cause) {
+  void scheduler_fault(int r, uint64_t generation, const std::string& cause) override {
     SIM_LOG(world_, "scheduler " + std::to_string(r) + ": fault: " + cause);
-    const uint64_t generation = at(r).generation;
     world_.send(at(r).to_supervisor, [=, this] {
       at(r).supervisor->fault(generation, cause, death_kind(r), world_.now());
       at(r).supervisor->check_integrity();
     });
+  }
+  void report_to_scheduler(const proto::WorkerReport& report) override {
+    at(report.replica()).scheduler.report(report);
   }
 
   // --- Supervisor ---
@@ -304,7 +264,6 @@ class SimulatedCluster : public EngineOutbox,
         std::make_unique<SimulatedGroup>(world_, *this, traits_.group, r, generation));
     SIM_CHECK(replica.groups.size() == generation, "generations are counted");
     replica.supervisor_to_workers.assign(static_cast<size_t>(traits_.group.size), Link());
-    replica.to_workers = replica.supervisor_to_workers;
     if (world_.now() < traits_.launches_fail_until)
       group(r).end("no such program");
     else
@@ -323,32 +282,20 @@ class SimulatedCluster : public EngineOutbox,
   void group_up(int r, uint64_t generation, const CacheSize& cache) override {
     SIM_LOG(world_, "replica " + std::to_string(r) + ": up " + std::to_string(generation));
     world_.send(at(r).from_supervisor, [=, this] {
-      Replica& replica = at(r);
-      replica.generation = generation;
       SchedulerConfig config = traits_.group.scheduler;
       config.num_device_blocks = cache.num_device_blocks;
       config.num_host_blocks = cache.num_host_blocks;
       config.max_steps_in_flight = traits_.max_steps_in_flight;
-      replica.loop.emplace(config, kSimulatedVocab);
-      proto::SchedulerEvent event;
-      event.mutable_up();
-      tell_engine(r, std::move(event));
+      at(r).scheduler.up(generation, group_of(r, generation), config);
     });
   }
   void group_down(int r, uint64_t generation, const std::string& cause, bool crashed) override {
     SIM_LOG(world_,
             "replica " + std::to_string(r) + ": down" + (crashed ? ", crashed: " : ": ") + cause);
     world_.send(at(r).from_supervisor, [=, this] {
-      Replica& replica = at(r);
-      if (!replica.loop || generation != replica.generation) return;
-      proto::SchedulerEvent event;
-      event.mutable_down()->set_cause(cause);
-      event.mutable_down()->set_crashed(crashed);
-      const auto in_flight = replica.loop->in_flight_request_ids();
-      for (const std::string& id : in_flight) event.mutable_down()->add_in_flight_request_ids(id);
-      for (const auto& id : std::set(in_flight.begin(), in_flight.end())) blamed_[id] += crashed;
-      replica.loop.reset();
-      tell_engine(r, std::move(event));
+      const auto in_flight = at(r).scheduler.down(generation, cause, crashed);
+      if (!in_flight) return;
+      for (const auto& id : std::set(in_flight->begin(), in_flight->end())) blamed_[id] += crashed;
     });
   }
   void loading(int, uint64_t done, uint64_t total) override { SIM_CHECK(done <= total, "loading"); }
@@ -369,10 +316,7 @@ class SimulatedCluster : public EngineOutbox,
       Replica& replica = at(r);
       replica.supervisor->tick(world_.now());
       replica.supervisor->check_integrity();
-      if (replica.loop && replica.loop->waits_longer_than(traits_.step_timeout, world_.now())) {
-        scheduler_fault(r, "a step took too long");
-        replica.loop->set_waiting_since(world_.now());
-      }
+      replica.scheduler.tick(traits_.step_timeout);
     }
     world_.after(0.1, [this] { tick(); });
   }
@@ -391,7 +335,7 @@ class SimulatedCluster : public EngineOutbox,
   std::set<ClientId> connected_;  // as the engine sees it
   ClientId next_client_ = 0;
   std::unordered_map<std::string, int> crashes_, blamed_;  // by request
-  uint64_t num_preemptions_ = 0, num_accepted_ = 0, num_silent_ = 0;
+  uint64_t num_silent_ = 0;
   bool given_up_ = false;
 };
 

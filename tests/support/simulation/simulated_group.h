@@ -1,6 +1,7 @@
 // One generation of one replica's workers: processes that say hello, load, run steps together, die,
 // hang, dawdle and lie. A step is a collective of the ranks of a stage; with stages it goes from
-// one to the next, and each stage is in another step.
+// one to the next, and each stage is in another step. Ranks that run encoders have steps of their
+// own.
 #pragma once
 
 #include <algorithm>
@@ -16,28 +17,13 @@
 #include <vector>
 
 #include "runtime/engine/supervisor_core.h"
+#include "tests/support/simulation/group_listener.h"
+#include "tests/support/simulation/simulated_lies.h"
 #include "tests/support/simulation/simulated_rank.h"
 #include "tests/support/simulation/simulated_traits.h"
 #include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
-
-enum class Lie { kStep, kMissing, kTwice, kUnknown, kToken, kDrafts, kReady };
-inline constexpr std::initializer_list<Lie> kLies = {
-    Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown, Lie::kToken, Lie::kDrafts, Lie::kReady};
-
-// Who hears of a group. Messages arrive some time after the call.
-class GroupListener {
- public:
-  virtual ~GroupListener() = default;
-  virtual void report_to_supervisor(const proto::WorkerReport& report) = 0;
-  virtual void connection_lost(int replica, uint64_t generation, int rank) = 0;
-  virtual void launch_ended(int replica, uint64_t generation, const std::string& status) = 0;
-  virtual void report_to_scheduler(const proto::WorkerReport& report) = 0;
-  // Steps that a group survives with the request in them.
-  virtual int steps_until_crash(const std::string& request_id) = 0;
-  virtual void crashes_now(const std::string& request_id) = 0;
-};
 
 class SimulatedGroup {
  public:
@@ -85,9 +71,12 @@ class SimulatedGroup {
     if (command.has_setup()) load(r);
     if (command.has_start()) start(r, command.start());
     if (command.has_step()) {
-      if (!rank.model) return fail(r, "a step before the start");  // it said that it was ready
+      if (!rank.started()) return fail(r, "a step before the start");  // it said it was ready
       rank.steps.push_back(command.step());
-      try_step(stage_of(r));
+      if (rank.encoder)
+        try_encoder_step(r);
+      else
+        try_step(stage_of(r));
     }
   }
 
@@ -102,7 +91,7 @@ class SimulatedGroup {
                 [this, r] { listener_.connection_lost(replica_, generation_, r); });
     // In any order: the others lose it, the launcher ends.
     for (int other = 0; other < size(); ++other)
-      if (works(at(other)) && at(other).model && world_.one_in(2))
+      if (works(at(other)) && at(other).started() && world_.one_in(2))
         world_.after(world_.between(0, 0.02), [this, other] { fail(other, "a peer is lost"); });
     if (world_.one_in(2)) world_.after(world_.between(0, 0.02), [this] { end("a rank died"); });
   }
@@ -110,8 +99,10 @@ class SimulatedGroup {
     SIM_LOG(world_, name(r) + " hangs");
     at(r).hung = true;
   }
-  // The rank's stage, from now on.
-  void dawdle(int r, double factor) { at_stage(stage_of(r)).slow = factor; }
+  // From now on the rank, if it runs encoders, else its stage.
+  void dawdle(int r, double factor) {
+    (r < num_decoders() ? at_stage(stage_of(r)).slow : at(r).slow) = factor;
+  }
   void lie(Lie lie) {
     if (lie != Lie::kReady) {
       lies_.push_back(lie);
@@ -126,11 +117,16 @@ class SimulatedGroup {
  private:
   struct Rank {
     bool alive = true, hung = false;
-    std::unique_ptr<SimulatedRank> model;
-    std::shared_ptr<SimulatedMail> mail;  // with stages
+    std::unique_ptr<SimulatedRank> model;       // of a rank that runs decoders
+    std::unique_ptr<SimulatedEncoder> encoder;  // of one that runs encoders
+    std::shared_ptr<SimulatedMail> mail;        // with stages
     std::vector<Link> to_ranks;
     std::deque<proto::StepInput> steps;
+    bool busy = false;  // with encoders
+    double slow = 1;
     Link to_supervisor{0.05}, to_scheduler;
+
+    bool started() const { return model || encoder; }
   };
   // What goes from the ranks of a stage to those of the next.
   struct Passed {
@@ -152,9 +148,11 @@ class SimulatedGroup {
   Rank& at(int r) { return ranks_[static_cast<size_t>(r)]; }
   StageOfRanks& at_stage(int s) { return stages_[static_cast<size_t>(s)]; }
   int num_stages() const { return static_cast<int>(stages_.size()); }
-  int ranks_of_stage() const { return size() / num_stages(); }
+  // The ranks of all stages; behind them are those that run encoders.
+  int num_decoders() const { return size() - traits_.scheduler.encoder_ranks; }
+  int ranks_of_stage() const { return num_decoders() / num_stages(); }
   int stage_of(int r) const { return r / ranks_of_stage(); }
-  int answering_rank() const { return size() - ranks_of_stage(); }
+  int answering_rank() const { return num_decoders() - ranks_of_stage(); }
   static bool works(const Rank& rank) { return rank.alive && !rank.hung; }
   std::string name(int r) const {
     return "replica " + std::to_string(replica_) + " generation " + std::to_string(generation_) +
@@ -199,17 +197,22 @@ class SimulatedGroup {
     SchedulerConfig config = traits_.scheduler;
     config.num_device_blocks = start.num_device_blocks();
     config.num_host_blocks = start.num_host_blocks();
-    if (num_stages() > 1) make_mail(r);
-    at(r).model = std::make_unique<SimulatedRank>(config, at(r).mail);
+    if (r < num_decoders()) {
+      if (num_stages() > 1) make_mail(r);
+      at(r).model = std::make_unique<SimulatedRank>(config, at(r).mail);
+    } else {
+      at(r).to_ranks.resize(static_cast<size_t>(num_decoders()));
+      at(r).encoder = std::make_unique<SimulatedEncoder>(config);
+    }
     auto report = new_report(r);
     report.mutable_ready();
     tell_supervisor(r, report);
   }
 
   void make_mail(int r) {
-    at(r).to_ranks.resize(ranks_.size());
-    at(r).mail =
-        std::make_shared<SimulatedMail>(r, size(), [this, r](int to, const std::string& message) {
+    at(r).to_ranks.resize(static_cast<size_t>(num_decoders()));
+    at(r).mail = std::make_shared<SimulatedMail>(
+        r, num_decoders(), [this, r](int to, const std::string& message) {
           if (!at(to).mail) return fail(r, "a message before the start");
           at(to).mail->is_on_its_way(r);
           world_.send(at(r).to_ranks[static_cast<size_t>(to)], [=, this] {
@@ -227,6 +230,11 @@ class SimulatedGroup {
     for (int r = first; r < first + ranks_of_stage(); ++r)
       if (!works(at(r)) || at(r).steps.empty()) return;
     for (int r = first; r < first + ranks_of_stage(); ++r)
+      if (!at(r).model->has_letters(at(r).steps.front())) {
+        ++traits_.counts->waits_for_letters;
+        return;
+      }
+    for (int r = first; r < first + ranks_of_stage(); ++r)
       if (!at(r).model->hears(at(r).steps.front())) {
         ++traits_.counts->waits_for_tokens;
         return;
@@ -240,16 +248,55 @@ class SimulatedGroup {
     const double time = traits_.step_time / num_stages();
     if (const auto it = crashing_.find(step.step());
         it != crashing_.end() && it->second.stage == s) {
-      const int r = first + world_.uniform(0, ranks_of_stage() - 1);
-      world_.after(world_.between(0, time), [this, r, ids = it->second.request_ids] {
-        if (!at(r).alive) return;
-        for (const std::string& id : ids)
-          if (!crashed_) listener_.crashes_now(id);  // a group is lost once
-        kill(r, /*crash=*/true);
-      });
+      crash_within(time, first + world_.uniform(0, ranks_of_stage() - 1), it->second.request_ids);
       return;
     }
     world_.after(time * world_.between(0.5, 1.5) * stage.slow, [this, s] { finish_step(s); });
+  }
+
+  void crash_within(double time, int r, const std::vector<std::string>& request_ids) {
+    world_.after(world_.between(0, time), [=, this] {
+      if (!at(r).alive) return;
+      for (const std::string& id : request_ids)
+        if (!crashed_) listener_.crashes_now(id);  // a group is lost once
+      kill(r, /*crash=*/true);
+    });
+  }
+
+  // --- Ranks that run encoders ---
+
+  void try_encoder_step(int r) {
+    Rank& rank = at(r);
+    if (rank.busy || rank.steps.empty() || !works(rank)) return;
+    rank.busy = true;
+    std::vector<std::string> poison;
+    for (const auto& group : rank.steps.front().groups())
+      if (crashes(group.request_id())) poison.push_back(group.request_id());
+    if (!poison.empty()) return crash_within(traits_.step_time, r, poison);
+    world_.after(traits_.step_time * world_.between(0.5, 1.5) * rank.slow,
+                 [this, r] { finish_encoder_step(r); });
+  }
+
+  void finish_encoder_step(int r) {
+    Rank& rank = at(r);
+    if (!works(rank)) return;
+    rank.busy = false;
+    std::vector<SimulatedLetter> letters;
+    proto::StepOutput output = rank.encoder->run(rank.steps.front(), letters);
+    rank.steps.pop_front();
+    ++traits_.counts->encoder_steps;
+    if (world_.one_in(16)) rank.encoder->check_integrity();
+    for (const SimulatedLetter& letter : letters) send(r, letter);
+    tell_scheduler(r, std::move(output));
+    try_encoder_step(r);
+  }
+
+  void send(int r, const SimulatedLetter& letter) {
+    for (int to = 0; to < num_decoders(); ++to)
+      world_.send(at(r).to_ranks[static_cast<size_t>(to)], [=, this] {
+        at(to).model->deliver(r, letter);
+        try_step(stage_of(to));
+      });
   }
 
   // At the first stage. Steps at different stages have no request in common. (One that comes back
@@ -316,43 +363,16 @@ class SimulatedGroup {
   void answer(proto::StepOutput output) {
     for (auto& [number, ids] : latest_)
       if (number == output.step()) ids.clear();
-    if (!lies_.empty()) falsify(output);
-    auto report = new_report(answering_rank());
-    *report.mutable_step() = std::move(output);
-    world_.send(at(answering_rank()).to_scheduler,
-                [=, this] { listener_.report_to_scheduler(report); });
+    tell_scheduler(answering_rank(), std::move(output));
   }
-
-  void falsify(proto::StepOutput& output) {
-    for (auto& group : *output.mutable_outputs()) {
-      const bool pooled = group.has_embedding() && lies_.front() == Lie::kMissing;
-      if (lies_.front() != Lie::kStep && group.samples().empty() && !pooled) continue;
-      SIM_LOG(world_, name(answering_rank()) + " lies");
-      switch (lies_.front()) {
-        case Lie::kStep: output.set_step(output.step() + 1); break;
-        case Lie::kMissing:
-          if (pooled)
-            group.clear_embedding();
-          else
-            remove_last(*group.mutable_samples());
-          break;
-        case Lie::kTwice: *group.add_samples() = proto::SequenceOutput(group.samples(0)); break;
-        case Lie::kUnknown: group.mutable_samples(0)->set_seq_id(1'000'000); break;
-        case Lie::kToken: group.mutable_samples(0)->set_token_id(kSimulatedVocab); break;
-        case Lie::kDrafts:  // more than anybody asks for
-          for (int i = 0; i < 10; ++i) group.mutable_samples(0)->mutable_drafts()->add_token_ids(3);
-          break;
-        case Lie::kReady: break;
-      }
+  void tell_scheduler(int r, proto::StepOutput output) {
+    if (!lies_.empty() && falsify(output, lies_.front())) {
+      SIM_LOG(world_, name(r) + " lies");
       lies_.pop_front();
-      return;
     }
-  }
-
-  // All of the sequence that comes last.
-  static void remove_last(google::protobuf::RepeatedPtrField<proto::SequenceOutput>& samples) {
-    const int64_t seq_id = samples.rbegin()->seq_id();
-    while (!samples.empty() && samples.rbegin()->seq_id() == seq_id) samples.RemoveLast();
+    auto report = new_report(r);
+    *report.mutable_step() = std::move(output);
+    world_.send(at(r).to_scheduler, [=, this] { listener_.report_to_scheduler(report); });
   }
 
   World& world_;

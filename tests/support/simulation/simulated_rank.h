@@ -5,7 +5,9 @@
 // tokens as real ones do.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,96 +15,19 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/engine/states/sequence_output.h"
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/ranks/pipeline.h"
 #include "runtime/execution/ranks/unheard_tokens.h"
 #include "runtime/execution/step_runner.h"
-#include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduling/immediate.h"
+#include "tests/support/simulation/simulated_encoder.h"
+#include "tests/support/simulation/simulated_keys.h"
 #include "tests/support/simulation/simulated_mail.h"
 #include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
-
-inline constexpr int kSimulatedVocab = 259;  // FakeTokenizer's
-
-inline uint64_t key_of(uint64_t seed, int kind, int position, int32_t token) {
-  return mix(mix(seed, static_cast<uint64_t>(kind * 100'000 + position)),
-             static_cast<uint64_t>(token));
-}
-// Keys of the encoder (kind 1) and of the decoder (kind 0) depend on the request, unless they may
-// be shared with others that have the same tokens.
-inline uint64_t salt_of(const SchedulerConfig& config, int kind,
-                        const proto::SamplingParams& params) {
-  const bool shared = kind == 1 ? config.enable_encoder_cache : config.enable_prefix_caching;
-  return shared ? 0 : params.seed();
-}
-// Few letters, so that stop strings occur; bytes of unfinished characters, special tokens and EOS.
-inline int32_t token_of(uint64_t hash, const SchedulerConfig& config, int32_t previous) {
-  // Where there are drafts, most letters can be guessed.
-  if (config.speculation.num_tokens > 0 && (hash >> 40) % 6 != 0) return 3 + 'a' + previous * 5 % 8;
-  const auto r = static_cast<int32_t>((hash >> 7) % 48);
-  switch (r) {
-    case 0: return 2;
-    case 1: return 3 + 0xC3;
-    case 2: return 3 + 0xA9;
-    case 3: return 0;
-    default: return 3 + 'a' + r % 8;
-  }
-}
-
-inline proto::SequenceOutput sample_of(const proto::SamplingParams& params, int64_t seq_id,
-                                       int32_t token) {
-  proto::SequenceOutput out;
-  out.set_seq_id(seq_id);
-  out.set_token_id(token);
-  out.set_logprob(static_cast<float>(token % 7) * -0.5f);
-  if (params.has_logprobs()) {
-    auto& top = *out.mutable_logprobs()->add_top();
-    top.set_token_id(token);
-    top.set_logprob(out.logprob());
-  }
-  return out;
-}
-
-// What sequence `index` of a request is when nothing goes wrong.
-inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request, int index,
-                                                  const Tokenizer& tokenizer,
-                                                  const SchedulerConfig& config) {
-  const uint64_t cross_salt = salt_of(config, 1, request.params);
-  const uint64_t self_salt = salt_of(config, 0, request.params);
-  proto::CompletionOutput output;
-  output.set_index(index);
-  const auto& ids = request.inputs.prompt_token_ids();
-  const std::span<const int32_t> prompt(ids.data(), static_cast<size_t>(ids.size()));
-  SequenceOutputState state(output, tokenizer, request.params, prompt);
-  uint64_t hash = mix(request.params.seed(), static_cast<uint64_t>(index));
-  const auto& encoder = request.inputs.encoder_prompt_token_ids();
-  for (int p = 0; p < encoder.size(); ++p) hash = mix(hash, key_of(cross_salt, 1, p, encoder[p]));
-  int position = 0;
-  for (const int32_t token : request.inputs.prompt_token_ids())
-    hash = mix(hash, key_of(self_salt, 0, position++, token));
-  int32_t token = *request.inputs.prompt_token_ids().rbegin();
-  while (!state.finished()) {
-    token = token_of(hash, config, token);
-    state.append(sample_of(request.params, 0, token));
-    hash = mix(hash, key_of(self_salt, 0, position++, token));
-  }
-  return output;
-}
-
-// encoder: any list of token ids.
-template <class Ids>
-proto::Embedding undisturbed_embedding(const Ids& encoder, const proto::SamplingParams& params) {
-  uint64_t hash = params.seed();
-  for (const int32_t token : encoder) hash = mix(hash, static_cast<uint64_t>(token));
-  proto::Embedding out;
-  out.add_values(static_cast<float>(hash % 1'000'003));
-  return out;
-}
 
 class SimulatedRank final : public Immediate<StepRunner> {
  public:
@@ -121,7 +46,8 @@ class SimulatedRank final : public Immediate<StepRunner> {
                 .max_drafts = config.speculation.num_tokens,
                 .draft_model = config.speculation.draft_model}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
-        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {
+        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
+        letters_(static_cast<size_t>(config.encoder_ranks)) {
     if (!mail) return;
     static Context context(1);  // no tensors are made in it
     pipeline_ = std::make_unique<Pipeline>(context, mail, config.stages, Stage());
@@ -141,12 +67,25 @@ class SimulatedRank final : public Immediate<StepRunner> {
       return false;
     }
   }
+  // From a rank that runs encoders, in its order.
+  void deliver(int encoder_rank, SimulatedLetter letter) {
+    letters_of(encoder_rank).push_back(std::move(letter));
+  }
+  // Whether all that the step takes has arrived. A real rank waits.
+  bool has_letters(const proto::StepInput& step) {
+    std::map<int, size_t> taken;
+    for (const proto::EncoderTake& take : step.takes()) ++taken[take.rank()];
+    return std::all_of(taken.begin(), taken.end(), [this](const auto& of_rank) {
+      return letters_of(of_rank.first).size() >= of_rank.second;
+    });
+  }
   // A stage's part of a step. states: of the stage before; then this one's, for the next. The
   // step's output is what the last stage says.
   proto::StepOutput run(const proto::StepInput& step, States& states) {
     states_ = &states;
     sampled_.clear();
     const auto scheduled = table_.apply(step);
+    for (const proto::EncoderTake& take : step.takes()) this->take(take);
     move(step.swap_out(), device_, host_);
     move(step.swap_in(), host_, device_);
     move(step.copy(), device_, device_);
@@ -192,6 +131,20 @@ class SimulatedRank final : public Immediate<StepRunner> {
       for (int i = 0; i < block_size_; ++i)
         to.at(static_cast<size_t>(copy.dst() * block_size_ + i)) =
             before.at(static_cast<size_t>(copy.src() * block_size_ + i));
+  }
+
+  std::deque<SimulatedLetter>& letters_of(int encoder_rank) {
+    return letters_.at(static_cast<size_t>(encoder_rank - config_.first_encoder_rank));
+  }
+  void take(const proto::EncoderTake& take) {
+    std::deque<SimulatedLetter>& letters = letters_of(take.rank());
+    const SimulatedLetter letter = std::move(letters.front());
+    letters.pop_front();
+    SIM_CHECK(letter.seq_id == take.seq_id(), "in the order in which it was asked for");
+    if (take.blocks().empty()) return;  // nobody wants it any more
+    const std::vector<int32_t> blocks(take.blocks().begin(), take.blocks().end());
+    for (int p = 0; p < std::ssize(letter.keys); ++p)
+      key_at(blocks, p) = letter.keys[static_cast<size_t>(p)];
   }
 
   // As StepStages::tell_tokens() does.
@@ -294,10 +247,11 @@ class SimulatedRank final : public Immediate<StepRunner> {
   int block_size_;
   SequenceTable table_;
   Memory device_, host_;
-  std::unique_ptr<Pipeline> pipeline_;      // null: there are no stages
-  std::unique_ptr<UnheardTokens> unheard_;  // null: this rank chooses tokens
-  std::vector<SampleRow> sampled_;          // of the step that runs
-  States* states_ = nullptr;                // of the step that runs
+  std::vector<std::deque<SimulatedLetter>> letters_;  // that have arrived, by encoders' rank
+  std::unique_ptr<Pipeline> pipeline_;                // null: there are no stages
+  std::unique_ptr<UnheardTokens> unheard_;            // null: this rank chooses tokens
+  std::vector<SampleRow> sampled_;                    // of the step that runs
+  States* states_ = nullptr;                          // of the step that runs
 };
 
 }  // namespace tandem::testing_support

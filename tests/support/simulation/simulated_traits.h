@@ -13,7 +13,7 @@
 namespace tandem::testing_support {
 
 struct GroupTraits {
-  int size = 1;  // of all stages (scheduler.stages) together
+  int size = 1;  // of all stages (scheduler.stages) together, and scheduler.encoder_ranks
   double step_time = 0.005, load_time = 0.1;
   int num_device_blocks = 16, num_host_blocks = 0;  // of the rank with the fewest
   SchedulerConfig scheduler;                        // its pools are the supervisor's to say

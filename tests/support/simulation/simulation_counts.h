@@ -13,6 +13,8 @@ struct SimulationCounts {
            overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0, accepted = 0;
   // Of pipeline stages: times that all of a group came to compute; that a step waited for tokens.
   uint64_t all_stages_busy = 0, waits_for_tokens = 0;
+  // Of ranks that run encoders: their steps; that a step waited for what they send.
+  uint64_t encoder_steps = 0, waits_for_letters = 0;
 };
 
 }  // namespace tandem::testing_support

@@ -98,6 +98,8 @@ TEST(EncoderSteps, WhatNobodyWantsIsTakenAndDropped) {
   loop.schedule();
   loop.schedule_encoders();
   EXPECT_TRUE(loop.scheduler().abort_seq_group("a"));
+  EXPECT_THAT(loop.scheduler().encoder_steps().request_ids(), ElementsAre("a", "b"))
+      << "a rank that dies may die of it";
   loop.encode(1);
   EXPECT_TRUE(loop.scheduler().abort_seq_group("b"));
   EXPECT_FALSE(loop.scheduler().has_unfinished());
