@@ -36,21 +36,23 @@ using namespace tandem::bench;
 namespace fs = std::filesystem;
 
 constexpr random_bart::Size kSize{7, 512, 8, 2048, 8192, 512};
+// The head reads as much as a layer, so stages of a decode step are equal.
+const std::vector<std::string> kStages{"11,3", "9,2,2,1"};
 
 struct Options {
   std::string model, make;
   std::vector<std::string> layouts{"1",   "tp2", "pp2",    "dp2",    "tp4",
                                    "pp4", "dp4", "tp2pp2", "tp2dp2", "pp2dp2"};
   std::vector<std::string> kinds{"strong", "weak"}, ranks_are{"threads", "processes"};
-  std::vector<std::string> stages{"11,3", "9,2,2,1"};  // of the random model
-  int batch = 16, weak_batch = 8, source_tokens = 32, new_tokens = 32, rounds = 2, repeat = 3;
+  std::vector<std::string> stages;
+  int batch = 16, weak_batch = 6, source_tokens = 32, new_tokens = 24, rounds = 2, repeat = 3;
   int cores = 0;
   bool mpi = false, as_json = false;
 };
 
 std::vector<std::vector<int32_t>> layers_of(const Options& o) {
   std::vector<std::vector<int32_t>> out;
-  for (const std::string& text : o.stages) {
+  for (const std::string& text : o.stages.empty() && o.model.empty() ? kStages : o.stages) {
     std::istringstream in(text);
     out.emplace_back();
     for (std::string number; std::getline(in, number, ',');)
@@ -95,13 +97,7 @@ class Tokens {
 class Bench {
  public:
   Bench(const Options& options, fs::path model)
-      : o_(options),
-        model_(std::move(model)),
-        layers_(options.model.empty() || !options.make.empty()
-                    ? layers_of(options)
-                    : std::vector<std::vector<int32_t>>()) {
-    if (!options.model.empty() && options.stages != Options().stages) layers_ = layers_of(options);
-  }
+      : o_(options), model_(std::move(model)), layers_(layers_of(options)) {}
 
   void run() {
     std::vector<ScalingRow> rows;
@@ -109,8 +105,12 @@ class Bench {
       for (const std::string& kind : o_.kinds)
         for (const std::string& are : o_.ranks_are) rows.push_back(row_of(name, kind, are));
     for (int i = 0; i < o_.repeat; ++i)
-      for (ScalingRow& row : rows)  // in turns: the machine's speed drifts
-        take(row, row.ranks_are == "threads" ? run_as_threads(row.run) : run_as_processes(row.run));
+      for (ScalingRow& row : rows) {  // in turns: the machine's speed drifts
+        const OthersTime others;
+        auto ranks =
+            row.ranks_are == "threads" ? run_as_threads(row.run) : run_as_processes(row.run);
+        take(row, ranks, others.share());
+      }
     if (!o_.as_json) print(rows);
   }
 
@@ -132,7 +132,7 @@ class Bench {
           session.broadcast(text, r);
           all.push_back(heard(text));
         }
-        take(row, std::move(all), rank == 0);
+        take(row, all, 0, rank == 0);
       }
     if (session.rank() == 0 && !o_.as_json) print(rows);
   }
@@ -150,10 +150,12 @@ class Bench {
                          .rounds = o_.rounds + 1})};
   }
 
-  void take(ScalingRow& row, std::vector<RankResult> ranks, bool says = true) {
+  // others: their share of the cores meanwhile.
+  void take(ScalingRow& row, const std::vector<RankResult>& ranks, double others,
+            bool says = true) {
     check_traffic(row.run, ranks);
     tokens_.check(row.run, ranks);
-    if (o_.as_json && says) std::printf("%s\n", json_of(row, ranks).dump().c_str());
+    if (o_.as_json && says) std::printf("%s\n", json_of(row, ranks, others).dump().c_str());
     std::fflush(stdout);
     row.add(ranks);
   }
@@ -208,8 +210,9 @@ int main(int argc, char** argv) {
   app.add_option("--ranks-are", o.ranks_are, "threads, processes")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--pipeline-layers", o.stages, "layers of each stage, a list for each number")
-      ->capture_default_str();
+  app.add_option("--pipeline-layers", o.stages,
+                 "layers of each stage, a list for each number of stages, as in 11,3 9,2,2,1; "
+                 "default: as a server plans");
   app.add_option("--batch", o.batch, "strong scaling: requests")->capture_default_str();
   app.add_option("--weak-batch", o.weak_batch, "weak scaling: requests for each rank")
       ->capture_default_str();

@@ -86,8 +86,9 @@ inline RankResult run_rank(const LayoutRun& run, int rank, std::shared_ptr<Commu
   return one.run(c, plan, begin_round, around);
 }
 
-// What the model says of each rank, by rank and step.
-inline std::vector<std::vector<StepWork>> work_of(const LayoutRun& run) {
+// What the model says of each rank, by rank and step. half: "encoder", "decoder", or "" for both.
+inline std::vector<std::vector<StepWork>> work_of(const LayoutRun& run,
+                                                  const std::string& half = "") {
   const ModelConfig config = ModelConfig::load(run.model);
   const std::vector<Stage> stages = stages_of(run.layout, config, Checkpoint::open(run.model));
   const auto region =
@@ -98,7 +99,11 @@ inline std::vector<std::vector<StepWork>> work_of(const LayoutRun& run) {
     const WorkModel model(config, run.layout, stages[stage], rank,
                           static_cast<int64_t>(region->piece_bytes()));
     out.emplace_back();
-    for (const StepShape& shape : run.plan.shapes) out.back().push_back(model.of(shape));
+    for (StepShape shape : run.plan.shapes) {
+      if (half == "encoder") shape.decoder_rows = shape.sampled_rows = shape.heard = 0;
+      if (half == "decoder") shape.encoder_rows = 0;
+      out.back().push_back(model.of(shape));
+    }
   }
   return out;
 }
@@ -136,10 +141,11 @@ inline std::vector<RankResult> run_as_threads(
 
 // As text, which one process tells another.
 inline void to_json(nlohmann::json& j, const ScalingStep& s) {
-  j = {s.begin, s.end, s.exchange, s.sums.calls, s.sums.bytes, s.messages.calls, s.messages.bytes};
+  j = {s.begin,      s.end,        s.exchange,       s.core,
+       s.sums.calls, s.sums.bytes, s.messages.calls, s.messages.bytes};
 }
 inline void from_json(const nlohmann::json& j, ScalingStep& s) {
-  s = {j[0], j[1], j[2], {j[3], j[4]}, {j[5], j[6]}};
+  s = {j[0], j[1], j[2], j[3], {j[4], j[5]}, {j[6], j[7]}};
 }
 inline std::string told(const RankResult& result) {
   return nlohmann::json{{"tokens", result.tokens}, {"steps", result.steps}}.dump();

@@ -1,8 +1,12 @@
 // The figures of a layout's runs: times of rounds, medians, and what is checked of each run.
 #pragma once
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -12,6 +16,42 @@
 #include "benchmarks/support/scaling_ranks.h"
 
 namespace tandem::bench {
+
+// Processor time that others than this process and its children have used, since it was made.
+class OthersTime {
+ public:
+  OthersTime() : begin_(steady_seconds()), busy_(busy_seconds()), own_(own_seconds()) {}
+  // As a share of all cores.
+  double share() const {
+    const double cores = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+    const double others = busy_seconds() - busy_ - (own_seconds() - own_);
+    return std::max(0.0, others / (cores * (steady_seconds() - begin_)));
+  }
+
+ private:
+  // user, nice, system, not idle and iowait, irq, softirq, steal; of all cores.
+  static double busy_seconds() {
+    std::ifstream file("/proc/stat");
+    std::string word;
+    file >> word;
+    double sum = 0, value = 0;
+    for (int i = 0; i < 8 && file >> value; ++i)
+      if (i != 3 && i != 4) sum += value;
+    return sum / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  static double own_seconds() {
+    double sum = 0;
+    for (const int whose : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+      rusage usage{};
+      getrusage(whose, &usage);
+      for (const timeval& time : {usage.ru_utime, usage.ru_stime})
+        sum += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    }
+    return sum;
+  }
+
+  double begin_, busy_, own_;
+};
 
 inline double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -107,12 +147,14 @@ struct ScalingRow {
   }
 };
 
-// Of a run: rounds and their steps, by rank [begin, end, exchange] in seconds from the round's
-// begin; and the model's counts of the last round's steps, by rank.
-inline nlohmann::json json_of(const ScalingRow& row, const std::vector<RankResult>& ranks) {
+// Of a run: rounds and their steps, by rank [begin, end, exchange, core] in seconds from the
+// round's begin; and of the last round's steps the model's counts, by rank and half of a step, and
+// shapes: tokens of both sides, and how many steps of the round are heard before.
+inline nlohmann::json json_of(const ScalingRow& row, const std::vector<RankResult>& ranks,
+                              double others) {
   using nlohmann::json;
   const ScalingPlan& plan = row.run.plan;
-  json rounds = json::array(), work = json::array(), shapes = json::array();
+  json rounds = json::array(), work = json::object(), shapes = json::array();
   for (size_t round = 1; round < plan.rounds.size(); ++round) {
     const auto [first, end] = steps_of_round(plan, round);
     const RoundTimes times = times_of(row.run, ranks, first, end);
@@ -123,23 +165,31 @@ inline nlohmann::json json_of(const ScalingRow& row, const std::vector<RankResul
       steps.emplace_back();
       for (size_t i = first; i < end; ++i) {
         const ScalingStep& step = rank.steps[i];
-        steps.back().push_back({step.begin - begin, step.end - begin, step.exchange});
+        steps.back().push_back({step.begin - begin, step.end - begin, step.exchange, step.core});
       }
     }
     rounds.push_back(
         {{"encoding", times.encoding}, {"decoding", times.decoding}, {"steps", steps}});
   }
   const auto [first, end] = steps_of_round(plan, plan.rounds.size() - 1);
-  for (const auto& rank : work_of(row.run)) {
-    work.emplace_back();
-    for (size_t i = first; i < end; ++i) {
-      const StepWork& w = rank[i];
-      work.back().push_back({w.products, w.weight_bytes, w.pairs, w.kv_bytes, w.norm_rows, w.norms,
-                             w.sums.calls, w.sums.bytes, w.messages.calls, w.messages.bytes});
+  int64_t heard = -static_cast<int64_t>(first);
+  for (size_t i = 0; i < end; ++i) {
+    heard += plan.shapes[i].heard;
+    if (i >= first)
+      shapes.push_back({plan.shapes[i].encoder_rows, plan.shapes[i].decoder_rows, heard});
+  }
+  for (const char* half : {"encoder", "decoder"}) {
+    work[half] = json::array();
+    for (const auto& rank : work_of(row.run, half)) {
+      work[half].emplace_back();
+      for (size_t i = first; i < end; ++i) {
+        const StepWork& w = rank[i];
+        work[half].back().push_back({w.products, w.weight_bytes, w.pairs, w.kv_bytes, w.norm_rows,
+                                     w.norms, w.sums.calls, w.sums.bytes, w.messages.calls,
+                                     w.messages.bytes});
+      }
     }
   }
-  for (size_t i = first; i < end; ++i)
-    shapes.push_back({plan.shapes[i].encoder_rows, plan.shapes[i].decoder_rows});
   const ScalingLayout& layout = row.run.layout;
   return {{"layout", layout.name()},
           {"tp", layout.tp},
@@ -150,6 +200,7 @@ inline nlohmann::json json_of(const ScalingRow& row, const std::vector<RankResul
           {"batch", row.batch()},
           {"source_tokens", row.run.shape.source_tokens},
           {"new_tokens", row.run.shape.new_tokens},
+          {"others", others},
           {"rounds", rounds},
           {"shapes", shapes},
           {"work_columns",

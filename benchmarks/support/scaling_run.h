@@ -1,6 +1,8 @@
 // A planned batch on one rank of a group, with what each step computed and exchanged.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -22,6 +24,7 @@ namespace tandem::bench {
 struct ScalingStep {
   double begin = 0, end = 0;  // seconds of the host's steady clock
   double exchange = 0;        // of these within calls of communicators, waiting included
+  double core = 0;            // seconds that the rank's thread had a core
   Traffic sums, messages;     // made by this rank
   double computation() const { return end - begin - exchange; }
 };
@@ -88,6 +91,7 @@ class ScalingRank {
   ScalingStep before() const {
     ScalingStep step;
     step.begin = steady_seconds();
+    step.core = core_seconds();
     step.exchange = seconds_of(group_->stats());
     step.sums = traffic_of(own_->stats());
     step.messages = traffic_of(group_->stats());
@@ -102,10 +106,16 @@ class ScalingRank {
     ScalingStep out;
     out.begin = before.begin;
     out.end = now.begin;
+    out.core = now.core - before.core;
     out.exchange = now.exchange - before.exchange;
     out.sums = since(before.sums, now.sums);
     if (pipeline_) out.messages = since(before.messages, now.messages);
     return out;
+  }
+  static double core_seconds() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
   static double seconds_of(const CommunicatorStats& stats) {
     return std::chrono::duration<double>(stats.time).count();

@@ -129,7 +129,7 @@ class WorkModel {
       if (!is_last()) state(index_, s.decoder_rows);
     }
     if (is_last()) {
-      work.messages.add(4 * s.sampled_rows, l_.pp - 1);
+      if (s.sampled_rows > 0) work.messages.add(4 * s.sampled_rows, l_.pp - 1);
     } else {
       work.messages.calls += s.heard;
       work.messages.bytes += 4 * s.heard_rows;
