@@ -4,6 +4,7 @@
 
 #include "benchmarks/support/random_bart.h"
 #include "tests/support/processes/cluster_cases.h"
+#include "tests/support/sanitized.h"
 
 namespace tandem::test::stages_test {
 namespace {
@@ -95,9 +96,7 @@ TEST_F(StageFaults, ASlowOneIsWaitedFor) {
 // Of what a process has of its own, packed weights too, but not of the mapped file. Weights take
 // 231 MiB in all, 136 MiB on the larger stage.
 TEST(LargeModel, TwoStagesHoldWhatOneRankCannot) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's memory counts as well";
-#endif
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer's memory counts as well";
   const TempDir dir;
   const bench::random_bart::Size size{2, 1024, 16, 4096, 1024, 256};
   bench::random_bart::write(dir / "model", size, 1);

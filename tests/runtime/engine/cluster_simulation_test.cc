@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/support/sanitized.h"
+
 namespace tandem {
 namespace {
 
@@ -22,11 +24,7 @@ using testing_support::SimulationCounts;
 using testing_support::SimulationFailure;
 
 constexpr int kShards = 4;  // as many tests, so that they can run side by side
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSeeds = 1200;
-#else
-constexpr uint64_t kSeeds = 24'000;
-#endif
+constexpr uint64_t kSeeds = testing_support::kSanitized ? 1200 : 24'000;
 
 // A broken invariant aborts: the seed is told all the same.
 char seed_text[128];

@@ -11,17 +11,14 @@
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/golden_families.h"
+#include "tests/support/sanitized.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kTrials = 30;
-#else
-constexpr int kTrials = 1000;
-#endif
+constexpr int kTrials = testing_support::kSanitized ? 30 : 1000;
 
 EngineConfig config_for(const std::string& checkpoint) {
   EngineConfig config = testing::golden_config(checkpoint);

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/strings/base64.h"
+#include "tests/support/sanitized.h"
 #include "text/pipeline/text_pipeline.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
@@ -80,11 +81,7 @@ std::string charsmap(const std::string& made) {
   return size + trie + made + '\0';
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::chrono::seconds kAtMost{200};
-#else
-constexpr std::chrono::seconds kAtMost{20};
-#endif
+constexpr std::chrono::seconds kAtMost{testing_support::kSanitized ? 200 : 20};
 
 class Growth : public testing::Test {
  protected:
