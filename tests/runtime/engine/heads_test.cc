@@ -172,7 +172,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, HeadGoldens,
 TEST(Heads, Texts) {
   LLMEngine engine(testing::golden_config("bart-labels"));
   std::map<std::string, json> goldens;
-  for (const json& golden : testing::load_golden("bart-labels").at("cases")) {
+  const json file = testing::load_golden("bart-labels");
+  for (const json& golden : file.at("cases")) {
     json line = {{"id", golden["name"]}, {"text", golden["text"]}};
     if (golden.contains("text_pair")) line["text_pair"] = golden["text_pair"];
     if (golden.contains("truncated_to"))
