@@ -6,6 +6,8 @@ HEAD = ("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' font-fami
         ".title{{font-size:16px;font-weight:600}}</style><rect width='{0}' height='{1}' fill='#fff'/>"
         "<text class='title' x='20' y='28'>{2}</text>")
 ORDER = ["1", "tp2", "pp2", "dp2", "tp4", "pp4", "dp4", "tp2pp2", "tp2dp2", "pp2dp2"]
+RANKS = {name: 1 if name == "1" else 2 if len(name) == 3 and name[2] == "2" else 4 for name in ORDER}
+PLACES = {1: 0.8, 2: 2.6, 4: 6.4}  # of the first layout with so many ranks
 
 
 def colour(layout):
@@ -34,8 +36,9 @@ def parts_out(cases):
 
 
 def markdown(head, model, cases):
-    lines = [f"{head}. Medians; milliseconds of a round; of two figures the first is of threads, the second of processes.", "",
-             "| scaling | layout | batch | encoding | predicted | decoding | predicted | tokens/s | predicted | error of the time, % | cores idle, % |",
+    lines = [f"{head}. Medians; of two figures the first is of threads, the second of processes.", "",
+             "| scaling | layout | batch | first tokens, ms | predicted | the rest, ms | predicted | tokens/s | predicted | error, % "
+             "| cores idle, % |",
              "|---" * 11 + "|"]
     shown = measured_set(cases)
     keys = sorted({(c.scaling, ORDER.index(c.layout)) for c in shown})
@@ -74,7 +77,8 @@ class Frame:
             out.append(f"<path class='grid' d='M{self.left} {at:.1f}h{self.width}'/>"
                        f"<text x='{self.left - 6}' y='{at + 4:.1f}' text-anchor='end'>{y:g}</text>")
             y += step_y
-        out += [f"<text x='{self.at(x, 0)[0]:.1f}' y='{self.top + self.height + 16}' text-anchor='middle'>{x:g}</text>" for x in ticks_x]
+        below = self.top + self.height + 16
+        out += [f"<text x='{self.at(x, 0)[0]:.1f}' y='{below}' text-anchor='middle'>{x:g}</text>" for x in ticks_x]
         return out + [f"<rect class='frame' x='{self.left}' y='{self.top}' width='{self.width}' height='{self.height}'/>"]
 
 
@@ -83,54 +87,62 @@ def step_of(most, ticks=6):
 
 
 def scaling(cases):
-    """Tokens a second over ranks: circles measured, lines predicted; threads full, processes hollow."""
+    """Tokens a second by layout."""
     shown = measured_set(cases)
     most = 1.1 * max(c.tokens() / min(c.measured["whole"], c.predicted["whole"]) for c in shown)
-    out = [HEAD.format(1000, 430, "Tokens a second over ranks, on two cores")]
+    out = [HEAD.format(1000, 430, f"Tokens a second over ranks, on {shown[0].cores} cores")]
     for i, kind in enumerate(("strong", "weak")):
-        frame = Frame(60 + 480 * i, 70, 400, 280, 5, most)
-        title = "strong scaling: one batch of 16" if kind == "strong" else "weak scaling: a batch of 8 for each rank"
-        out += frame.axes(title, (1, 2, 4), step_of(most))
         mine = [c for c in shown if c.scaling == kind]
+        each = next(c.batch // c.ranks for c in mine)  # the first one is of one rank
+        title = f"strong scaling: one batch of {each}" if kind == "strong" else f"weak scaling: a batch of {each} for each rank"
+        frame = Frame(60 + 480 * i, 70, 400, 280, 12.4, most)
+        out += frame.axes(title, (), step_of(most))
         for n in (1, 2, 4):
-            names = [name for name in ORDER if any(c.layout == name and c.ranks == n for c in mine)]
+            names = [name for name in ORDER if RANKS[name] == n]
             for k, name in enumerate(names):
-                x = n + 0.13 * (k - (len(names) - 1) / 2) * (1 if n < 4 else 1.1)
-                out += points(frame, x, [c for c in mine if c.layout == name])
-    return "\n".join(out + legend(390)) + "\n</svg>\n"
+                out += points(frame, PLACES[n] + k, [c for c in mine if c.layout == name])
+            middle = frame.at(PLACES[n] + (len(names) - 1) / 2, 0)[0]
+            words = "1 rank" if n == 1 else f"{n} ranks"
+            out.append(f"<text x='{middle:.1f}' y='{frame.top + frame.height + 16}' text-anchor='middle'>{words}</text>")
+    return "\n".join(out + legend(400, "predicted")) + "\n</svg>\n"
 
 
 def points(frame, x, cases):
-    out, paint = [], colour(cases[0].layout)
-    for k, c in enumerate(cases):
-        at, y = frame.at(x + (0.03 if k else -0.03), c.tokens() / c.measured["whole"])
-        said = frame.at(x, c.tokens() / c.predicted["whole"])[1]
-        out.append(f"<circle cx='{at:.1f}' cy='{y:.1f}' r='3.5' fill='{paint if c.ranks_are == 'threads' else '#fff'}' "
-                   f"stroke='{paint}' stroke-width='1.5'/>")
-        if k == 0:
-            out.append(f"<path d='M{at - 5:.1f} {said:.1f}h14' stroke='{paint}' stroke-width='2.5'/>")
-    x = frame.at(x, 0)[0]
-    y = frame.at(0, 0)[1] - 6
-    return out + [f"<text x='{x + 4:.1f}' y='{y:.1f}' fill='{paint}' font-size='10' "
-                  f"transform='rotate(-90 {x + 4:.1f} {y:.1f})'>{cases[0].layout}</text>"]
+    if not cases:
+        return []
+    paint, out = colour(cases[0].layout), []
+    left, said = frame.at(x - 0.35, cases[0].tokens() / cases[0].predicted["whole"])
+    out.append(f"<path d='M{left:.1f} {said:.1f}H{frame.at(x + 0.35, 0)[0]:.1f}' stroke='{paint}' stroke-width='2.5'/>")
+    for shift, c in zip((-0.15, 0.15), cases):
+        at, y = frame.at(x + shift, c.tokens() / c.measured["whole"])
+        out.append(mark("circle", at, y, paint, c.ranks_are == "threads"))
+    at, y = frame.at(x, 0)
+    return out + [f"<text x='{at + 4:.1f}' y='{y - 6:.1f}' style='fill:{paint}' "
+                  f"transform='rotate(-90 {at + 4:.1f} {y - 6:.1f})'>{cases[0].layout}</text>"]
 
 
-def legend(y):
-    out = [f"<text x='260' y='{y - 18}' text-anchor='middle'>ranks</text><text x='740' y='{y - 18}' text-anchor='middle'>ranks</text>"]
-    x = 60
-    for words, paint, shape in (("measured, ranks are threads", "#444", "full"), ("measured, processes", "#444", "hollow"),
-                                ("predicted", "#444", "line"), ("tp", COLOURS["tp"], "full"), ("pp", COLOURS["pp"], "full"),
-                                ("dp", COLOURS["dp"], "full"), ("mixed", MIXED, "full")):
+def mark(shape, x, y, paint, full):
+    style = f"fill='{paint if full else '#fff'}' stroke='{paint}' stroke-width='1.5'/>"
+    if shape == "circle":
+        return f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' {style}"
+    return f"<rect x='{x - 3.5:.1f}' y='{y - 3.5:.1f}' width='7' height='7' {style}"
+
+
+def legend(y, line):
+    out, x = [], 60
+    for words, paint, shape in (("ranks are threads", "#444", "full"), ("processes", "#444", "hollow"), (line, "#444", "line"),
+                                ("tp", COLOURS["tp"], "full"), ("pp", COLOURS["pp"], "full"), ("dp", COLOURS["dp"], "full"),
+                                ("mixed", MIXED, "full")):
         out.append(f"<path d='M{x} {y}h14' stroke='{paint}' stroke-width='2.5'/>" if shape == "line" else
-                   f"<circle cx='{x + 7}' cy='{y}' r='3.5' fill='{paint if shape == 'full' else '#fff'}' stroke='{paint}' stroke-width='1.5'/>")
+                   mark("circle", x + 7, y, paint, shape == "full"))
         out.append(f"<text x='{x + 20}' y='{y + 4}'>{words}</text>")
-        x += 40 + 6.5 * len(words)
+        x += 40 + round(6.5 * len(words))
     return out
 
 
 def predicted(cases):
     """Predicted over measured, for both parts of a round; between the dashed lines the error is at most 15 %."""
-    out = [HEAD.format(1000, 460, "Predicted and measured time of a round; fitted on the squares")]
+    out = [HEAD.format(1000, 460, "Predicted and measured time; squares: fitted")]
     for i, (name, title) in enumerate((("encoding", "until all have a first token, s"), ("decoding", "from there to the end, s"),
                                        ("whole", "the whole, s"))):
         shown = measured_set(cases)
@@ -144,10 +156,6 @@ def predicted(cases):
             out.append(f"<path d='M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}' stroke='#999'{dash}/>")
         for c in shown:
             x, y = frame.at(c.measured[name], c.predicted[name])
-            paint = colour(c.layout)
-            fill = paint if c.ranks_are == "threads" else "#fff"
-            out.append(f"<rect x='{x - 3.5:.1f}' y='{y - 3.5:.1f}' width='7' height='7' fill='{fill}' stroke='{paint}' stroke-width='1.5'/>"
-                       if c.fitted else f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{fill}' stroke='{paint}' stroke-width='1.5'/>")
-        out.append(f"<text x='{60 + 325 * i + 135}' y='376' text-anchor='middle'>measured</text>")
-    rest = [part.replace(">predicted<", ">predicted = measured; dashed: 15 %<") for part in legend(420)[1:]]
-    return "\n".join(out + rest) + "\n</svg>\n"
+            out.append(mark("rect" if c.fitted else "circle", x, y, colour(c.layout), c.ranks_are == "threads"))
+        out.append(f"<text x='{60 + 325 * i + 135}' y='376' text-anchor='middle'>measured (upwards: predicted)</text>")
+    return "\n".join(out + legend(420, "predicted = measured; dashed: 15 % more or less")) + "\n</svg>\n"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scaling over 1, 2 and 4 ranks, measured and predicted.
 
-    scaling.py [--out scaling] [--repeat 5] [--model DIR]     measures, fits, predicts, draws
+    scaling.py [--out scaling] [--repeat 3] [--model DIR]     measures, fits, predicts, draws
     scaling.py --resume [--out scaling]                       goes on with OUT.jsonl
     scaling.py --read scaling.jsonl [--out scaling]           fits and draws without measuring
 
@@ -31,7 +31,8 @@ def parse(argv):
     p.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/bin", help="where bench_scaling is")
     p.add_argument("--model", type=pathlib.Path, help="a BART; default: the random one of bench_scaling")
     p.add_argument("--pipeline-layers", nargs="+", default=["11,3", "9,2,2,1"], help="of two stages, of four")
-    p.add_argument("--repeat", type=int, default=5, help="runs of each layout in which other processes had less than 3 % of the cores; medians count")
+    p.add_argument("--repeat", type=int, default=3,
+                   help="runs of each layout in which other processes had at most 3 %% of the cores; medians count")
     p.add_argument("--rounds", type=int, default=2, help="batches of a run")
     p.add_argument("--new-tokens", type=int, default=24)
     p.add_argument("--budget", type=float, default=1500, help="seconds of measuring at most")
