@@ -34,7 +34,7 @@ NOT_HERE = [
     (r"sshleifer/|facebook/|florence-community/|openai/|microsoft/|google-t5/|Helsinki-NLP/|--compiler-cache|real_models|speech_accuracy", "needs the internet"),
     (r"docker|kubectl|systemctl|sudo|sbatch|srun|dpkg|apt|journalctl|/usr/local|--component|/etc/", "needs the system's services or its root folders"),
     (r"--hostfile", "needs other hosts"),
-    (r"/tmp/(bart|peers|example)|benchmarks/(documents|python_library)|compare_peers|speculation/|distil_draft|online\.py|overload|online/live|bench_|make_random_bart|guidellm|SIMULATION|runtime_test|python_tests",
+    (r"/tmp/(bart|peers|example)|benchmarks/(documents|python_library|scaling)|compare_peers|speculation/|distil_draft|online\.py|overload|online/live|bench_|make_random_bart|guidellm|SIMULATION|runtime_test|python_tests",
      "takes minutes"),
     (r"pip install", "needs the internet"),
     (r"examples/own_model|/tmp/own", "tests/scripts/own_model_test.sh does"),
