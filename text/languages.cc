@@ -134,7 +134,8 @@ std::string LanguageSet::refusal(const std::string& name, bool lists_all) const 
   else if (lists_all || ids_.size() <= kMostListed)
     message += ", which has " + joined(names());
   else
-    message += "; tandem inspect lists the " + std::to_string(ids_.size()) + " that it has";
+    message += "; it has " + std::to_string(ids_.size()) +
+               ", which tandem inspect and a server's GET /languages list";
   return message;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/execution/cache_size.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -77,6 +78,19 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
                          " bytes",
                      "--kv-cache-memory");
   return size;
+}
+
+std::string cache_warning(size_t bytes_of_all_ranks, size_t free_memory) {
+  if (bytes_of_all_ranks <= free_memory) return {};
+  const auto gib = [](size_t bytes) {
+    char text[40];
+    std::snprintf(text, sizeof(text), "%.1f GiB",
+                  static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30));
+    return std::string(text);
+  };
+  return "--kv-cache-memory: the cache may grow to " + gib(bytes_of_all_ranks) + ", but only " +
+         gib(free_memory) +
+         " of memory are free; the kernel ends the process when they are used up";
 }
 
 CacheSize cache_of(const proto::WorkerLoaded& worker) {

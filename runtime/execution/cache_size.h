@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "kernels/core/context.h"
 #include "models/model.h"
@@ -26,5 +27,8 @@ CacheSize cache_size_for(const proto::EngineConfig& config, const Context& ctx,
                          const ModelConfig& model, const KvCacheSpec& spec, int ranks_on_host = 1,
                          size_t of_draft_model = 0, size_t of_recordings = 0);
 CacheSize cache_of(const proto::WorkerLoaded& worker);
+// Of caches on CPUs, which take memory as they fill: what to tell the user of those that are larger
+// than the free memory. Empty if they fit.
+std::string cache_warning(size_t bytes_of_all_ranks, size_t free_memory);
 
 }  // namespace tandem

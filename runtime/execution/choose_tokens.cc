@@ -43,13 +43,14 @@ std::vector<proto::SequenceOutput> choose_best(Context& ctx, Model& model, const
 std::vector<proto::SequenceOutput> choose_tokens(Context& ctx, Communicator& comm, Model& model,
                                                  const std::vector<SamplerSequence>& rows,
                                                  const Tensor& hidden) {
-  if (comm.size() > 1)
+  if (ctx.on_cpu() && comm.size() > 1)
     return sample_sharded(ctx, comm, rows, model.compute_logits_shard(hidden),
                           model.config().vocab_size);
-  if (std::none_of(rows.begin(), rows.end(), needs_logits) && model.takes_best(hidden.dim(0)))
+  if (ctx.on_cpu() && std::none_of(rows.begin(), rows.end(), needs_logits) &&
+      model.takes_best(hidden.dim(0)))
     return choose_best(ctx, model, hidden);
   // Every row is sampled from its logits, in place.
-  const Tensor logits = model.compute_logits(hidden);
+  const Tensor logits = ctx.on_host(model.compute_logits(hidden));
   std::vector<proto::SequenceOutput> chosen(rows.size());
   const auto width = static_cast<size_t>(logits.dim(1));
   ctx.pool().run(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {

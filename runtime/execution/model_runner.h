@@ -1,9 +1,10 @@
 // A worker's synchronous half: executes steps on one rank. Knows nothing of requests, text or
 // actors.
 //
-// A step on the CPU is cpu_model_runner.cc, a step on a device device/device_model_runner.cc; each
-// reads from top to bottom. Both have the same stages: message, block copies, drafts, batch,
-// encoder, decoder, choice of tokens. Those that are the same code are in step_stages.h.
+// A step on the CPU, or on a stage of a pipeline, is host_model_runner.cc; another one on a device
+// is device/device_model_runner.cc. Each reads from top to bottom. Both have the same stages:
+// message, block copies, drafts, batch, encoder, decoder, choice of tokens. Those that are the same
+// code are in step_stages.h.
 //
 // In a group of several ranks every rank's runner executes the same steps, in the same order, and
 // returns the same tokens. Log-probabilities that requests ask for, candidates of beams and pooled
@@ -42,7 +43,7 @@ struct RankModel {
   std::shared_ptr<ConstraintStore> constraints = {};
   // Of the model, which was built with its set; null: requests have none. CPU only.
   std::shared_ptr<AdapterStore> adapters = {};
-  // Null: the model is not split by layers. CPU only.
+  // Null: the model is not split by layers.
   std::shared_ptr<Pipeline> pipeline = {};
   // With encoders on ranks of their own: of such a rank, which has the model's encoder and what
   // writes keys and values of cross-attention; or of one without encoder. CPU only.
@@ -73,13 +74,13 @@ class ModelRunner : public StepRunner {
   virtual void time_decoder() {}
 };
 
-std::unique_ptr<ModelRunner> make_cpu_model_runner(RankModel rank, const RunnerConfig& config);
+std::unique_ptr<ModelRunner> make_host_model_runner(RankModel rank, const RunnerConfig& config);
 std::unique_ptr<ModelRunner> make_device_model_runner(RankModel rank, const RunnerConfig& config);
 
-// The runner for rank.ctx.
+// The runner for rank.ctx. A device's stages hand tokens and states to each other through the host.
 inline std::unique_ptr<ModelRunner> make_model_runner(RankModel rank, const RunnerConfig& config) {
-  return rank.ctx.on_cpu() ? make_cpu_model_runner(std::move(rank), config)
-                           : make_device_model_runner(std::move(rank), config);
+  return rank.ctx.on_cpu() || rank.pipeline ? make_host_model_runner(std::move(rank), config)
+                                            : make_device_model_runner(std::move(rank), config);
 }
 
 }  // namespace tandem

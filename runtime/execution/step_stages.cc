@@ -31,7 +31,7 @@ SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerCon
           .vocab_size = model.config().vocab_size,
           .max_encoder_positions = limits.encoder_positions.value_or(0),
           .max_decoder_positions = limits.decoder_positions.value_or(0),
-          .searches_beams = !ctx.on_cpu(),
+          .searches_beams = !ctx.on_cpu() && pipeline == nullptr,
           .max_drafts = config.max_drafts,
           .draft_model = draft_model,
           .frames = limits.frames,
@@ -58,6 +58,15 @@ PromptRows prompt_rows(const SampleRow& row) {
   const int32_t first = row.seq().num_computed + 1;
   const auto prompt = static_cast<int32_t>(row.seq().prompt.size());
   return {first, std::min(row.num_tokens, std::max(0, prompt - first))};
+}
+
+void clear(Context& ctx, const Tensor& x) {
+  if (ctx.on_cpu()) {
+    std::memset(x.raw(), 0, x.bytes());
+    return;
+  }
+  std::vector<std::byte> zeros(x.bytes());
+  ctx.backend().copy_in(Tensor::borrow(zeros.data(), x.shape(), x.dtype()), x);
 }
 
 // What the step does, "encode", "prefill", "decode" and "verify" with "+" between, and how much of
@@ -331,7 +340,7 @@ CrossWeights StepStages::wanted_weights(const ModelStep& step) {
       rows.heads.push_back({head.layer(), head.head()});
     rows.out = ctx_.make({rows.end_row - rows.first_row, std::ssize(rows.heads) * rows.positions},
                          DType::kF32);
-    if (pipeline_) std::memset(rows.out.raw(), 0, rows.out.bytes());  // of other stages' layers
+    if (pipeline_) clear(ctx_, rows.out);  // of other stages' layers
   }
   return out;
 }
@@ -339,9 +348,10 @@ CrossWeights StepStages::wanted_weights(const ModelStep& step) {
 // (A rank's heads are its own; the others' are zeros there, so that the sum is exact.)
 void StepStages::add_weights(const CrossWeights& weights, ModelStep& step) {
   for (const CrossWeights::Rows& rows : weights.wanted) {
-    if (pipeline_) pipeline_->add_up(rows.out);
+    const Tensor sums = pipeline_ ? ctx_.on_host(rows.out) : rows.out;
+    if (pipeline_) pipeline_->add_up(sums);
     if (!chooses_tokens()) continue;
-    if (comm_.size() > 1) comm_.all_reduce(rows.out);
+    if (comm_.size() > 1) comm_.all_reduce(sums);
     if (comm_.rank() != 0) continue;
     const auto row =
         std::find_if(step.batch.rows.begin(), step.batch.rows.end(), [&](const SampleRow& one) {
@@ -349,7 +359,7 @@ void StepStages::add_weights(const CrossWeights& weights, ModelStep& step) {
                  rows.first_row < one.first_token + one.num_tokens;
         });
     auto* group = output_of(step.out, row->group->request_id);
-    const Tensor here = ctx_.on_host(rows.out);
+    const Tensor here = ctx_.on_host(sums);
     group->mutable_embedding()->mutable_values()->Add(here.data<float>(),
                                                       here.data<float>() + here.size());
     const int32_t token = row->seq().num_computed + rows.first_row - row->first_token;

@@ -111,14 +111,19 @@ class ModelWorker final : public Worker {
                                       /*tokenizers=*/setup.rank() == 0);
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
-    if (!ctx_->on_cpu() && model_->has_language_head()) sizes_ = recorded_sizes(config_);
-    kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
+    // Stages on devices take their turns through the host: their steps are not recorded.
+    if (!ctx_->on_cpu() && !pipeline_) {
+      if (model_->has_language_head()) sizes_ = recorded_sizes(config_);
+      kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
+    }
     const CacheSize cache = cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(),
                                            ranks_here, draft_block, kept_.all());
+    if (ctx_->on_cpu() && setup.rank() == 0 && config_.cache().has_kv_cache_memory())
+      warn_of_cache(cache, draft_block, ranks_here);
     proto::WorkerLoaded out;
     out.set_num_device_blocks(cache.num_device_blocks);
     out.set_num_host_blocks(cache.num_host_blocks);
-    if (!ctx_->on_cpu()) out.set_beam_vocabulary(model_config.vocab_size);
+    if (!ctx_->on_cpu() && !pipeline_) out.set_beam_vocabulary(model_config.vocab_size);
     out.set_max_drafts(max_drafts());
     if (adapters_ && setup.rank() == 0) tell_modules(out);
     return out;
@@ -186,9 +191,20 @@ class ModelWorker final : public Worker {
     const MutexLock lock(mutex_);
     aborted_ = true;
     if (group_) group_->abort();
+    if (comm_ && comm_ != group_) comm_->abort();  // of the stage's devices
   }
 
  private:
+  void warn_of_cache(const CacheSize& cache, size_t draft_block, int ranks_here) const {
+    const size_t block = model_->kv_cache_spec().block_bytes(config_.cache().block_size());
+    const auto blocks =
+        static_cast<size_t>(cache.num_device_blocks) * static_cast<size_t>(std::max(1, ranks_here));
+    if (const std::string warning =
+            cache_warning(blocks * (block + draft_block), available_memory());
+        !warning.empty())
+      spdlog::warn("{}", warning);
+  }
+
   // Ranks that run encoders share the cores with those that run decoders: whoever has work
   // computes.
   int ranks_that_share_cores(const proto::WorkerSetup& setup) const {
@@ -265,15 +281,15 @@ class ModelWorker final : public Worker {
   // to each other is only how to find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
     if (ctx_->on_cpu()) return;
-    const bool staged = stages_of(config_) > 1;
-    if (staged || encoder_ranks_.count > 0)
-      throw not_supported(staged ? "--pipeline-parallel-size" : "--encoder-ranks",
-                          "layers are split over ranks on CPUs only; serve with --device cpu, or "
-                          "share the model with --tensor-parallel-size");
+    if (encoder_ranks_.count > 0)
+      throw not_supported("--encoder-ranks",
+                          "encoders have ranks of their own on CPUs only; serve with --device cpu, "
+                          "or split the model with --pipeline-parallel-size");
     if (comm_->size() == 1) return;
     auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
     const MutexLock lock(mutex_);
-    group_ = comm_ = std::move(joined);
+    comm_ = std::move(joined);
+    if (stages_of(config_) == 1) group_ = comm_;
     if (aborted_) comm_->abort();
   }
   void prepare_decoding() {

@@ -153,7 +153,7 @@ TEST(Languages, UnknownNamesShowTheNearest) {
 
 TEST(Languages, UnknownNamesWithoutANearOne) {
   EXPECT_INPUT_ERROR(nllb().id_of("qqqqqqqqq", "tgt_lang"), "tgt_lang: \"qqqqqqqqq\"",
-                     "tandem inspect lists the 13");
+                     "it has 13, which tandem inspect and a server's GET /languages list");
   const LanguageSet few(Rule{"", "", "", Target::kForcedBos}, {{"en_XX", 1}, {"fr_XX", 2}}, true,
                         "");
   EXPECT_INPUT_ERROR(few.id_of("qqqqqqqqq", "tgt_lang"), "which has en_XX or fr_XX");

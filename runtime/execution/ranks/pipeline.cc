@@ -62,37 +62,51 @@ void Pipeline::receive(const Tensor& x, int from) {
   waited_ += seconds_since(begun);
 }
 
-// The stages' seconds; rows and columns of the sum, and whether there is an update; then the
-// tensors. What a stage computes behind its last message of a step goes with the next step's.
+namespace {
+
+constexpr int64_t kNoTensor = -1;
+
+int64_t type_of(const Tensor& x) { return x.empty() ? kNoTensor : static_cast<int64_t>(x.dtype()); }
+
+}  // namespace
+
+// The stages' seconds; rows and columns, and the types of the sum and of the update; then the
+// tensors, a device's through the host's memory. What a stage computes behind its last message of a
+// step goes with the next step's.
 void Pipeline::send_on(const StageState& state) {
   const int to = rank_of(stage_ + 1);
-  TANDEM_CHECK(state.sum.dtype() == DType::kF32);
+  const Tensor sum = ctx_.on_host(state.sum),
+               update = state.update.empty() ? Tensor() : ctx_.on_host(state.update);
   told_ = computed();
   std::vector<double> seconds = seconds_;
   seconds.push_back(told_ - told_before_);
   seconds.push_back(encoder_seconds_);
-  std::array<int64_t, 3> head{state.sum.dim(0), state.sum.dim(1), !state.update.empty()};
+  std::array<int64_t, 4> head{sum.dim(0), sum.dim(1), type_of(sum), type_of(update)};
   send(view_of(std::span(seconds)), to);
   send(view_of(std::span(head)), to);
-  send(state.sum, to);
-  if (!state.update.empty()) send(state.update, to);
+  send(sum, to);
+  if (!update.empty()) send(update, to);
 }
 
 StageState Pipeline::receive_state() {
   const int from = rank_of(stage_ - 1);
   std::vector<double> seconds(seconds_.size() + 1);
-  std::array<int64_t, 3> head{};
+  std::array<int64_t, 4> head{};
   receive(view_of(std::span(seconds)), from);
   receive(view_of(std::span(head)), from);
   encoder_seconds_ = seconds.back();
   std::copy(seconds.begin(), seconds.end() - 1, seconds_.begin());
   StageState state;
-  state.sum = ctx_.make({head[0], head[1]}, DType::kF32);
-  receive(state.sum, from);
-  if (head[2] != 0) {
-    state.update = ctx_.make({head[0], head[1]}, DType::kF32);
-    receive(state.update, from);
-  }
+  const auto next = [&](int64_t type) {
+    if (type == kNoTensor) return Tensor();
+    const Tensor there = ctx_.make({head[0], head[1]}, static_cast<DType>(type));
+    const Tensor here = ctx_.on_cpu() ? there : Tensor(there.shape(), there.dtype());
+    receive(here, from);
+    if (!ctx_.on_cpu()) ctx_.backend().copy_in(here, there);
+    return there;
+  };
+  state.sum = next(head[2]);
+  state.update = next(head[3]);
   return state;
 }
 
@@ -121,7 +135,7 @@ void Pipeline::add_up(const Tensor& x) {
   TANDEM_CHECK(x.dtype() == DType::kF32 && x.contiguous());
   if (!layers_.decodes()) return;
   if (!layers_.decoder.has_first()) {
-    const Tensor before = ctx_.make(x.shape(), DType::kF32);
+    const Tensor before(x.shape(), DType::kF32);
     receive(before, rank_of(stage_ - 1));
     for (int64_t i = 0; i < x.size(); ++i) x.data<float>()[i] += before.data<float>()[i];
   }

@@ -1,5 +1,5 @@
-// A step on the CPU, from top to bottom (model_runner.h). launch() does all the work; finish()
-// hands out what it left.
+// A step whose tokens the host chooses, from top to bottom (model_runner.h): on the CPU, and on the
+// stages of a pipeline on devices. launch() does all the work; finish() hands out what it left.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -18,9 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class CpuModelRunner final : public ModelRunner {
+class HostModelRunner final : public ModelRunner {
  public:
-  CpuModelRunner(RankModel rank, const RunnerConfig& config) : stages_(std::move(rank), config) {}
+  HostModelRunner(RankModel rank, const RunnerConfig& config) : stages_(std::move(rank), config) {}
 
   void launch(const proto::StepInput& input) override;
   int steps_launched() const override { return static_cast<int>(answers_.size()); }
@@ -38,17 +38,20 @@ class CpuModelRunner final : public ModelRunner {
   std::deque<proto::StepOutput> answers_;  // oldest first
 };
 
-void CpuModelRunner::launch(const proto::StepInput& input) {
+void HostModelRunner::launch(const proto::StepInput& input) {
   ProfileSpan span(kStepSpan);
   const auto begun = Clock::now();
   stages_.begin_step();
   stages_.hear_tokens(input);
   ModelStep step = stages_.take_message(input);
+  if (!stages_.ctx().on_cpu()) stages_.ctx().backend().begin_step();
   stages_.prepare(input, step, span);
   or_abort(stages_.group(), [&] {
     if (step.has_encoder_work()) encode(step);
     if (step.has_decoder_work()) decode(step);
     stages_.tell_tokens(step);
+    // The next step has its memory.
+    if (!stages_.ctx().on_cpu()) stages_.ctx().backend().synchronize();
   });
   stages_.advance(step);
   append_tokens(step);
@@ -57,15 +60,17 @@ void CpuModelRunner::launch(const proto::StepInput& input) {
   answers_.push_back(std::move(step.out));
 }
 
-void CpuModelRunner::encode(ModelStep& step) {
+void HostModelRunner::encode(ModelStep& step) {
   ProfileSpan span(kEncoderSpan);
   span.say({step.batch.input.attention.encoder_start_loc.back()});
   const auto begun = Clock::now();
   stages_.pool_vectors(stages_.encode(step), step);
+  // Its scratch is free again.
+  if (!stages_.ctx().on_cpu()) stages_.ctx().backend().begin_step();
   step.out.set_encoder_seconds(seconds_since(begun));
 }
 
-void CpuModelRunner::decode(ModelStep& step) {
+void HostModelRunner::decode(ModelStep& step) {
   const auto begun = Clock::now();
   const CrossWeights weights = stages_.wanted_weights(step);
   const Tensor hidden = run_decoder(step, weights);
@@ -84,10 +89,13 @@ void CpuModelRunner::decode(ModelStep& step) {
   step.out.set_draft_cost(cost.ratio());
 }
 
-Tensor CpuModelRunner::run_decoder(const ModelStep& step, const CrossWeights& weights) {
+Tensor HostModelRunner::run_decoder(const ModelStep& step, const CrossWeights& weights) {
   ProfileSpan span(kDecoderSpan);
   span.say({static_cast<int64_t>(step.batch.input.input_ids.size())});
-  StepTensors in(step.batch.input);
+  Context& ctx = stages_.ctx();
+  StepTensors in(
+      ctx, StepPlan(ctx, step.batch.input, stages_.model().step_layout(), StepHalf::kDecoder));
+  if (!ctx.on_cpu()) ctx.backend().expect_rows(in.input_ids.dim(0));
   if (!weights.wanted.empty()) in.cross_weights = &weights;
   const AdapterSet::Scope rows(stages_.adapters(), step.batch.decoder_adapters);
   return stages_.decode(in);
@@ -95,7 +103,7 @@ Tensor CpuModelRunner::run_decoder(const ModelStep& step, const CrossWeights& we
 
 // A token for the last row of each sequence, and for the rows of its drafts; what follows a wrong
 // draft is dropped.
-void CpuModelRunner::choose(const Tensor& hidden, ModelStep& step) {
+void HostModelRunner::choose(const Tensor& hidden, ModelStep& step) {
   const std::vector<const SampleRow*> sequences = step.sampled_rows();
   const VerifiedRows rows(sequences);
   if (rows.views().empty()) return;
@@ -114,7 +122,7 @@ void CpuModelRunner::choose(const Tensor& hidden, ModelStep& step) {
 }
 
 // Sequences go on with their tokens; those of beams come with the next step's message.
-void CpuModelRunner::append_tokens(const ModelStep& step) {
+void HostModelRunner::append_tokens(const ModelStep& step) {
   if (!stages_.chooses_tokens()) return stages_.expect_tokens(step);
   const std::vector<const SampleRow*> sequences = step.sampled_rows();
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -131,7 +139,7 @@ void CpuModelRunner::append_tokens(const ModelStep& step) {
   }
 }
 
-proto::StepOutput CpuModelRunner::finish() {
+proto::StepOutput HostModelRunner::finish() {
   TANDEM_CHECK(!answers_.empty(), "no step is under way");
   proto::StepOutput out = std::move(answers_.front());
   answers_.pop_front();
@@ -140,8 +148,8 @@ proto::StepOutput CpuModelRunner::finish() {
 
 }  // namespace
 
-std::unique_ptr<ModelRunner> make_cpu_model_runner(RankModel rank, const RunnerConfig& config) {
-  return std::make_unique<CpuModelRunner>(std::move(rank), config);
+std::unique_ptr<ModelRunner> make_host_model_runner(RankModel rank, const RunnerConfig& config) {
+  return std::make_unique<HostModelRunner>(std::move(rank), config);
 }
 
 }  // namespace tandem
