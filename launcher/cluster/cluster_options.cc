@@ -30,7 +30,7 @@ void ClusterOptions::add(CLI::App& app) {
          "--pipeline-parallel-size,--pp",
          [this](int stages) { parallel.set_pipeline_parallel_size(stages); },
          "Number of stages that share the layers of a model, each with --tensor-parallel-size "
-         "ranks (CPUs only)")
+         "ranks")
       ->default_str("1")
       ->group(group);
   const auto number = [&](const char* name, const auto& set, const char* help) {

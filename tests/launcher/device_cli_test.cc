@@ -137,6 +137,41 @@ TEST(DeviceCli, TheCpusTokens) {
                  {"--dtype", "int4 is for CPUs", "--quantization int4"});
 }
 
+// Layers split over devices: states and tokens cross by the host. Beams and sampling, too.
+TEST(DeviceCli, StagesHaveTheCpusTokens) {
+  const std::vector<std::vector<std::string>> requests{
+      {}, {"--num-beams", "3"}, {"--do-sample", "--seed", "7", "--top-k", "20"}};
+  std::vector<std::string> expected;
+  for (std::vector<std::string> flags : requests) {
+    flags.insert(flags.end(), {"--device", "cpu", "--dtype", "float32"});
+    expected.push_back(generate(flags).out);
+    ASSERT_FALSE(expected.back().empty());
+  }
+  const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
+  const Variable devices("TANDEM_EMULATOR_DEVICES", "4");
+  const std::vector<std::vector<std::string>> layouts{
+      {"--pp", "2"},
+      {"--pp", "3", "--distributed-executor-backend", "threads"},
+      {"--pp", "2", "--tp", "2", "--distributed-executor-backend", "threads"}};
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (std::vector<std::string> flags : layouts) {
+      flags.insert(flags.end(), requests[i].begin(), requests[i].end());
+      flags.insert(flags.end(), {"--device", "cuda", "--dtype", "float32"});
+      const ProcessResult r = generate(flags);
+      EXPECT_EQ(r.status, 0) << r.err;
+      EXPECT_EQ(r.out, expected[i]) << "stages " << flags[1] << ", request " << i;
+    }
+  }
+  for (const char* dtype : {"bfloat16", "float16"}) {
+    const std::vector<std::string> one{"--device", "cuda", "--dtype", dtype, "--enforce-eager"};
+    std::vector<std::string> two = one;
+    two.insert(two.end(), {"--pp", "2"});
+    EXPECT_EQ(generate(two).out, generate(one).out) << dtype;
+  }
+  expect_problem(generate({"--device", "cuda", "--encoder-ranks", "1"}),
+                 {"--encoder-ranks", "CPUs only", "--pipeline-parallel-size"});
+}
+
 // Keys and values in int8, alone and on two ranks.
 TEST(DeviceCli, Int8KeysAndValuesOfACpu) {
   for (const char* dtype : {"float32", "bfloat16", "int8", "int4"}) {
