@@ -117,7 +117,7 @@ class WorkModel {
   void add_stages(const StepShape& s, StepWork& work) const {
     const auto state = [&](int sender, int64_t rows) {
       work.messages.add(8 * (sender + 2));
-      work.messages.add(3 * 8);
+      work.messages.add(4 * 8);
       work.messages.add(rows * row_bytes());
     };
     if (s.encoder_rows > 0) {

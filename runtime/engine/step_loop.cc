@@ -2,8 +2,8 @@
 //
 // receive: on_command() below. Requests come and go in queues (runtime/scheduling/group_queues.h).
 // schedule: Scheduler::schedule() plans, drafts and writes (runtime/scheduling/scheduler.cc).
-// forward: ModelRunner::launch() and finish() on every rank (runtime/execution/host_model_runner.cc,
-// runtime/execution/device/device_model_runner.cc).
+// forward: ModelRunner::launch() and finish() on every rank
+// (runtime/execution/host_model_runner.cc, runtime/execution/device/device_model_runner.cc).
 // process: on_output() below and Scheduler::complete_step(). Tokens become known, sequences end.
 #include "runtime/engine/step_loop.h"
 
