@@ -77,15 +77,16 @@ std::vector<uint64_t> computed_by(const LayerSizes& sizes) {
   return computed;
 }
 
-// Layers of each stage, such that the largest cost of a stage is as small as can be. A stage with
-// more than `most_of_encoder` in its first `encoder` layers is not allowed.
-struct Balance {
-  uint64_t largest;  // kNever: there is no such plan
-  std::vector<int32_t> layers;
-};
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-// `least` [stages left] [first layer], and where the first of these stages then ends.
+struct Balance {
+  uint64_t largest;             // cost of a stage; kNever: there is no such plan
+  std::vector<int32_t> layers;  // of each stage
+};
+
+// The plan whose largest cost of a stage is as small as can be. encoder: the first layers' share of
+// the encoder, of which no stage has more than most_of_encoder. `least` [stages left] [first
+// layer], and where the first of these stages then ends.
 Balance balanced(const std::vector<uint64_t>& costs, int stages,
                  std::span<const uint64_t> encoder = {}, uint64_t most_of_encoder = kNever) {
   const size_t n = costs.size(), p = static_cast<size_t>(stages);
@@ -121,9 +122,8 @@ Balance balanced(const std::vector<uint64_t>& costs, int stages,
 // how fast steps follow each other.
 std::vector<int32_t> fastest(const LayerSizes& sizes, const StageOptions& options) {
   const double in = options.input_tokens, out = options.output_tokens, stages = options.stages;
-  std::vector<uint64_t> decoder(sizes.encoder.size(), 0);
-  decoder.insert(decoder.end(), sizes.decoder.begin(), sizes.decoder.end());
-  decoder.back() += sizes.head;
+  std::vector<uint64_t> decoder = computed_by(sizes);
+  std::fill_n(decoder.begin(), sizes.encoder.size(), 0);
   std::set<uint64_t> bounds = {0};  // of a stage's part of the encoder
   for (size_t first = 0; first < sizes.encoder.size(); ++first) {
     uint64_t part = 0;

@@ -20,12 +20,12 @@ namespace tandem::bench {
 // Processor time that others than this process and its children have used, since it was made.
 class OthersTime {
  public:
-  OthersTime() : begin_(steady_seconds()), busy_(busy_seconds()), own_(own_seconds()) {}
+  OthersTime() : begin_(clock_seconds()), busy_(busy_seconds()), own_(own_seconds()) {}
   // As a share of all cores.
   double share() const {
     const double cores = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
     const double others = busy_seconds() - busy_ - (own_seconds() - own_);
-    return std::max(0.0, others / (cores * (steady_seconds() - begin_)));
+    return std::max(0.0, others / (cores * (clock_seconds() - begin_)));
   }
 
  private:
@@ -147,9 +147,10 @@ struct ScalingRow {
   }
 };
 
-// Of a run: rounds and their steps, by rank [begin, end, exchange, core] in seconds from the
-// round's begin; and of the last round's steps the model's counts, by rank and half of a step, and
-// shapes: tokens of both sides, and how many steps of the round are heard before.
+// A run. "rounds" has the steps of each round, by rank: [begin, end, exchange, core] in seconds
+// from the round's begin. The others are of the last round's steps. "work" has the model's counts,
+// by half of a step and rank. "shapes" has the tokens of both sides, and how many steps of the
+// round are heard before.
 inline nlohmann::json json_of(const ScalingRow& row, const std::vector<RankResult>& ranks,
                               double others) {
   using nlohmann::json;

@@ -1,8 +1,6 @@
 // A planned batch on one rank of a group, with what each step computed and exchanged.
 #pragma once
 
-#include <time.h>
-
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -15,6 +13,7 @@
 #include "benchmarks/support/scaling_layout.h"
 #include "benchmarks/support/scaling_plan.h"
 #include "benchmarks/support/scaling_work.h"
+#include "benchmarks/support/step_trace.h"
 #include "models/load_model.h"
 #include "parallel/communicators/subgroup.h"
 #include "runtime/execution/model_runner.h"
@@ -34,8 +33,8 @@ struct RankResult {
   std::vector<ScalingStep> steps;
 };
 
-inline double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+inline double clock_seconds(clockid_t clock = CLOCK_MONOTONIC) {
+  return 1e-9 * static_cast<double>(clock_ns(clock));
 }
 
 // One thread computes on each rank.
@@ -90,8 +89,8 @@ class ScalingRank {
  private:
   ScalingStep before() const {
     ScalingStep step;
-    step.begin = steady_seconds();
-    step.core = core_seconds();
+    step.begin = clock_seconds();
+    step.core = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
     step.exchange = seconds_of(group_->stats());
     step.sums = traffic_of(own_->stats());
     step.messages = traffic_of(group_->stats());
@@ -111,11 +110,6 @@ class ScalingRank {
     out.sums = since(before.sums, now.sums);
     if (pipeline_) out.messages = since(before.messages, now.messages);
     return out;
-  }
-  static double core_seconds() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
   static double seconds_of(const CommunicatorStats& stats) {
     return std::chrono::duration<double>(stats.time).count();

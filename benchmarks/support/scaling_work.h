@@ -1,6 +1,5 @@
-// The model's half of bench_scaling: what a rank does in a step, counted from the shapes of the
-// step, of the model (a BART in float32) and of the layout. tests/cluster_scaling compares it with
-// what ranks did.
+// What a rank does in a step, counted beforehand. The shapes of the step, of the model (a BART in
+// float32) and of the layout say it. tests/cluster_scaling compares it with what ranks did.
 #pragma once
 
 #include <cstdint>

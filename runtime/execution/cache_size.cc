@@ -1,12 +1,12 @@
 #include "runtime/execution/cache_size.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <string>
 
 #include "base/error.h"
 #include "models/config/limits.h"
+#include "models/inspect.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/kv_cache.h"
 
@@ -82,14 +82,8 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
 
 std::string cache_warning(size_t bytes_of_all_ranks, size_t free_memory) {
   if (bytes_of_all_ranks <= free_memory) return {};
-  const auto gib = [](size_t bytes) {
-    char text[40];
-    std::snprintf(text, sizeof(text), "%.1f GiB",
-                  static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30));
-    return std::string(text);
-  };
-  return "--kv-cache-memory: the cache may grow to " + gib(bytes_of_all_ranks) + ", but only " +
-         gib(free_memory) +
+  return "--kv-cache-memory: the cache may grow to " + human_bytes(bytes_of_all_ranks) +
+         ", but only " + human_bytes(free_memory) +
          " of memory are free; the kernel ends the process when they are used up";
 }
 

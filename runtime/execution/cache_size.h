@@ -19,9 +19,12 @@ struct CacheSize {
   int max_drafts = 0;  // of a sequence in a step, which they verify
 };
 // kv_cache_memory, num_gpu_blocks_override and swap_space decide. Without them, need and free
-// memory do. `ranks_on_host` ranks share the free memory. A GPU's is gpu_memory_utilization, less
-// the weights and the largest step. of_draft_model: bytes of a block of the draft model, which has
-// as many blocks. of_recordings: bytes of device memory reserved for recorded steps.
+// memory do. `ranks_on_host` ranks share the free memory. On a GPU free is what
+// gpu_memory_utilization leaves beside the weights and the largest step.
+//
+// of_draft_model: bytes of a block of the draft model, which has as many blocks.
+// of_recordings: bytes of device memory that recorded steps will take.
+//
 // Throws InputError (kResource) if not even one block fits.
 CacheSize cache_size_for(const proto::EngineConfig& config, const Context& ctx,
                          const ModelConfig& model, const KvCacheSpec& spec, int ranks_on_host = 1,

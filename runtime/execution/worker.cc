@@ -277,8 +277,8 @@ class ModelWorker final : public Worker {
   int max_drafts() const {
     return ctx_->on_cpu() ? config_.drafting().num_speculative_tokens() : 0;
   }
-  // On devices the group's data goes from device to device; what the ranks of the host's group say
-  // to each other is only how to find each other.
+  // On devices the data of a stage's ranks goes from device to device. The host's group carries
+  // what stages hand to each other, and how ranks find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
     if (ctx_->on_cpu()) return;
     if (encoder_ranks_.count > 0)

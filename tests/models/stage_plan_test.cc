@@ -41,18 +41,23 @@ void all_ways(int layers, int stages, std::vector<int32_t>& ways, const auto& f)
   }
 }
 
+LayerSizes random_sizes(std::mt19937& random) {
+  LayerSizes sizes;
+  for (unsigned i = 0, n = random() % 5; i < n; ++i) sizes.encoder.push_back(1 + random() % 100);
+  for (unsigned i = 0, n = 1 + random() % 5; i < n; ++i)
+    sizes.decoder.push_back(1 + random() % 100);
+  sizes.encoder_table = random() % 200;
+  sizes.decoder_table = random() % 200;
+  sizes.head = random() % 200;
+  return sizes;
+}
+
 TEST(StagePlan, TheStageThatComputesMostHasAsLittleAsCanBe) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   for (int round = 0; round < 60; ++round) {
-    LayerSizes sizes;
-    for (unsigned i = 0, n = random() % 5; i < n; ++i) sizes.encoder.push_back(1 + random() % 100);
-    for (unsigned i = 0, n = 1 + random() % 5; i < n; ++i)
-      sizes.decoder.push_back(1 + random() % 100);
-    sizes.encoder_table = random() % 200;
-    sizes.decoder_table = random() % 200;
-    sizes.head = random() % 200;
+    const LayerSizes sizes = random_sizes(random);
     const int layers = static_cast<int>(sizes.encoder.size() + sizes.decoder.size());
     const int stages = 1 + static_cast<int>(random() % static_cast<unsigned>(layers));
     const std::vector<Stage> plan = plan_stages(sizes, {.stages = stages});
@@ -107,11 +112,7 @@ TEST(StagePlan, IsTheFastestForRequestsOfAKnownLength) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   for (int round = 0; round < 100; ++round) {
-    LayerSizes sizes;
-    for (unsigned i = 0, n = random() % 5; i < n; ++i) sizes.encoder.push_back(1 + random() % 100);
-    for (unsigned i = 0, n = 1 + random() % 5; i < n; ++i)
-      sizes.decoder.push_back(1 + random() % 100);
-    sizes.head = random() % 200;
+    const LayerSizes sizes = random_sizes(random);
     const int layers = static_cast<int>(sizes.encoder.size() + sizes.decoder.size());
     const int stages = 1 + static_cast<int>(random() % static_cast<unsigned>(layers));
     const int input = 1 + static_cast<int>(random() % 9),

@@ -17,6 +17,10 @@ Tensor view_of(std::span<T, n> values) {
   return Tensor::borrow(values.data(), {static_cast<int64_t>(values.size_bytes())}, DType::kU8);
 }
 
+constexpr int64_t kNoTensor = -1;
+
+int64_t type_of(const Tensor& x) { return x.empty() ? kNoTensor : static_cast<int64_t>(x.dtype()); }
+
 }  // namespace
 
 Pipeline::Pipeline(Context& ctx, std::shared_ptr<Communicator> group, int stages, Stage layers)
@@ -61,14 +65,6 @@ void Pipeline::receive(const Tensor& x, int from) {
   group_->receive(x, from);
   waited_ += seconds_since(begun);
 }
-
-namespace {
-
-constexpr int64_t kNoTensor = -1;
-
-int64_t type_of(const Tensor& x) { return x.empty() ? kNoTensor : static_cast<int64_t>(x.dtype()); }
-
-}  // namespace
 
 // The stages' seconds; rows and columns, and the types of the sum and of the update; then the
 // tensors, a device's through the host's memory. What a stage computes behind its last message of a

@@ -1,7 +1,6 @@
 // A scheduler with encoders on ranks of their own, a rank that runs decoders, and those that run
-// encoders. Each works when it is told to. FakeWorker checks every key that is read, so a group
-// that runs before its encoder's result was taken is found; so is a result that is taken out of
-// order.
+// encoders. Each works when it is told to. FakeWorker checks every key that is read. So it
+// finds a group that runs before its encoder's result was taken, and a result out of order.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A worker without a model. Its KV memory holds tags that say whose key lies in a slot, so that
-// every key that attention would read can be checked, after copies, swaps and preemption.
+// A worker without a model. Its KV memory holds tags that say whose key lies in a slot. So every
+// key that attention would read is checked, after copies, swaps and preemption.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What the rules at the top of scheduler.h allow, checked step by step from outside: who was where
-// before schedule(), what the step holds, and who is where afterwards. Recounts everything.
+// Checks each step by the rules at the top of scheduler.h, from outside. It compares where groups
+// were before schedule(), the step, and where they are afterwards. Recounts everything.
 #pragma once
 
 #include <gtest/gtest.h>
