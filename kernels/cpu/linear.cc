@@ -195,28 +195,30 @@ void linear(Context& ctx, const ops::LinearArgs& args, LinearBest* best) {
                             ctx.threads());
   if (best != nullptr) best->cut(plan);
   const bool f32 = w.dtype() == DType::kF32, i8 = w.dtype() == DType::kI8;
-  // Workspace: the tiles, then x converted, then the scales of its rows.
+  // Workspace: the tiles, then x converted, then the scales and offsets of its rows.
   const int64_t tile_floats = Product::tile_floats(plan, kernel) * ctx.threads();
   const int64_t row_words = padded_row_words(steps * kernel.step_words);
-  const int64_t words = f32 ? 0 : rows * row_words, scales = i8 ? rows : 0;
+  const int64_t words = f32 ? 0 : rows * row_words, scales = i8 ? 2 * rows : 0;
   float* tiles = static_cast<float*>(
       ctx.workspace(static_cast<size_t>(tile_floats + words + scales) * sizeof(float)));
-  LinearOperand x{static_cast<const uint32_t*>(args.x.raw()), args.x.row_stride(), nullptr};
+  LinearOperand x{static_cast<const uint32_t*>(args.x.raw()), args.x.row_stride(), nullptr,
+                  nullptr};
   if (f32) {
     if (args.norm != nullptr) cpu::layer_norm(ctx, *args.norm);
   } else {
     uint32_t* converted = reinterpret_cast<uint32_t*>(tiles + tile_floats);
     float* row_scales = tiles + tile_floats + words;
+    auto* row_offsets = reinterpret_cast<int32_t*>(row_scales + rows);  // of int8
     for_rows(ctx, rows, bytes_to_convert(args), [&](int64_t i) {
       if (args.norm != nullptr) norm_row(*args.norm, i);
       uint32_t* to = converted + i * row_words;
       if (i8) {
-        row_scales[i] = isa.to_i8_steps(args.x.row<float>(i), k, to);
+        row_scales[i] = isa.to_i8_steps(args.x.row<float>(i), k, to, row_offsets + i);
       } else {
         isa.to_bf16_steps(args.x.row<float>(i), k, to);
       }
     });
-    x = {converted, row_words, i8 ? row_scales : nullptr};
+    x = {converted, row_words, i8 ? row_scales : nullptr, i8 ? row_offsets : nullptr};
   }
   const Product product(args, x, tiles, plan, kernel, ctx.threads(), best);
   run_tasks(ctx, plan.tasks(), product);

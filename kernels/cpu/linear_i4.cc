@@ -113,17 +113,18 @@ void linear_i4(Context& ctx, const ops::LinearArgs& args, LinearBest* best) {
   const int64_t group_words = few ? padded_row_words(i4_groups_of(k) * kI4GroupWords) : 0;
   const int64_t scratch = ProductI4::scratch_words(plan, k) * ctx.threads();
   float* all = static_cast<float*>(ctx.workspace(
-      static_cast<size_t>(scratch + rows * (step_words + group_words + 1)) * sizeof(float)));
+      static_cast<size_t>(scratch + rows * (step_words + group_words + 2)) * sizeof(float)));
   uint32_t* steps = reinterpret_cast<uint32_t*>(all + scratch);
   uint32_t* groups = steps + rows * step_words;
   float* scales = reinterpret_cast<float*>(groups + rows * group_words);
+  auto* offsets = reinterpret_cast<int32_t*>(scales + rows);
   for_rows(ctx, rows, bytes_to_convert(args), [&](int64_t i) {
     if (args.norm != nullptr) norm_row(*args.norm, i);
-    scales[i] = isa.to_i8_steps(args.x.row<float>(i), k, steps + i * step_words);
+    scales[i] = isa.to_i8_steps(args.x.row<float>(i), k, steps + i * step_words, offsets + i);
     if (few) isa.to_i4_groups(steps + i * step_words, k, groups + i * group_words);
   });
-  const LinearOperand x =
-      few ? LinearOperand{groups, group_words, scales} : LinearOperand{steps, step_words, scales};
+  const LinearOperand x = few ? LinearOperand{groups, group_words, scales, offsets}
+                              : LinearOperand{steps, step_words, scales, offsets};
   const ProductI4 product(args, x, all, plan, isa, best);
   run_tasks(ctx, plan.tasks(), product);
 }

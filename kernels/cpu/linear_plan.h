@@ -46,7 +46,8 @@ struct TaskPlan {
 struct LinearOperand {
   const uint32_t* x;
   int64_t ldx;
-  const float* scales;  // of the rows, with integer weights; else nullptr
+  const float* scales;     // of the rows, with integer weights; else nullptr
+  const int32_t* offsets;  // the same (IsaKernels::to_i8_steps)
 };
 
 // Bytes touched for a row of x before the product, about.
@@ -93,6 +94,7 @@ inline GemmBlock block_of_panel(const ops::LinearArgs& args, const LinearOperand
   b.activation = args.activation;
   if (x.scales != nullptr) {
     b.row_scales = x.scales + row;
+    b.row_offsets = x.offsets + row;
     b.column_scales = reinterpret_cast<const float*>(scales);
     b.column_offsets = b.column_scales + kPanelColumns;
   }

@@ -7,7 +7,7 @@
 // splitting k.
 //
 // In int8 the accumulators are the bits of int32 sums, which are exact, and become floats at the
-// end.
+// end. Some levels compute with other factors than x and w; an offset makes up for it there.
 //
 // Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12
 // keeps the accumulators in memory otherwise.
@@ -31,11 +31,17 @@ struct Tile {
   const char* prefetch;  // advances by a panel row (256 bytes) each step
 };
 
+typedef int32_t Ints __attribute__((vector_size(sizeof(V))));
+
+// What `finish` corrects in the integer sums.
+enum class Offsets { kNone, kOfColumns, kOfRows };
+
 // A step of k: kWords words of a row of x, 64 words of a panel.
 struct StepF32 {
   typedef float Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = false, kOffset = false;
+  static constexpr bool kIntegers = false;
+  static constexpr Offsets kOffsets = Offsets::kNone;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -57,7 +63,8 @@ struct StepF32 {
 struct StepBf16 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = false, kOffset = false;
+  static constexpr bool kIntegers = false;
+  static constexpr Offsets kOffsets = Offsets::kNone;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -85,7 +92,8 @@ template <class Dot>
 struct StepOfWords {
   typedef StoredBits Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = Dot::kIntegers, kOffset = false;
+  static constexpr bool kIntegers = Dot::kIntegers;
+  static constexpr Offsets kOffsets = Offsets::kNone;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -109,7 +117,8 @@ template <class Parts>
 struct StepInParts {
   typedef StoredBits Word;
   static constexpr int kWords = 2;
-  static constexpr bool kIntegers = Parts::kIntegers, kOffset = false;
+  static constexpr bool kIntegers = Parts::kIntegers;
+  static constexpr Offsets kOffsets = Offsets::kNone;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -162,7 +171,8 @@ typedef StepInParts<Bf16Parts> StepBf16;
 struct StepI8 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = true, kOffset = true;
+  static constexpr bool kIntegers = true;
+  static constexpr Offsets kOffsets = Offsets::kOfColumns;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -187,6 +197,28 @@ struct DotI8 {
   }
 };
 typedef StepOfWords<DotI8> StepI8;
+#elif defined(TANDEM_ISA_I8_MAGNITUDES)
+// Four products of int8 as |x| (w ^ s), where s is -1 if x < 0, else 0. As w ^ -1 is -w - 1, the
+// row's sum of |x| over its x < 0 is added in the end. Pairs of products fit int16: 2 * 127 * 128.
+struct StepI8 {
+  typedef StoredBits Word;
+  static constexpr int kWords = 2;  // |x|, then s: four bytes each
+  static constexpr bool kIntegers = true;
+  static constexpr Offsets kOffsets = Offsets::kOfRows;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V magnitudes = set1(x[i * ldx]);
+      const Ints signs = (Ints)set1(x[i * ldx + 1]);
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = add_u8_i8_products(acc[i * kVectors + j], magnitudes,
+                                                   (V)((Ints)load(w + j * kLanes) ^ signs));
+    }
+  }
+};
 #else
 // Four products of int8, widened to int16: of k 0 and 2, then of 1 and 3. (Pairs of products in
 // int16, as vpmaddubsw gives them, would overflow.)
@@ -294,7 +326,9 @@ template <class Step, V (*F)(V)>
       if (j >= b.columns) break;
       V v = load(c + j);
       if constexpr (Step::kIntegers) {
-        if (Step::kOffset) v = subtract_i32(v, load(b.column_offsets + j));
+        if constexpr (Step::kOffsets == Offsets::kOfColumns)
+          v = subtract_i32(v, load(b.column_offsets + j));
+        if constexpr (Step::kOffsets == Offsets::kOfRows) v = (V)((Ints)v + b.row_offsets[i]);
         v = float_of_i32(v) * load(b.column_scales + j) * scale;
       }
       if (b.bias != nullptr) v = v + bias_at(b, j);

@@ -42,6 +42,13 @@ void to_i4_groups(const uint32_t* i8_steps, int64_t k, uint32_t* out) {
     for (int i = 0; i < kI4GroupSteps; ++i)
       words[i] = i < n ? i8_steps[step + i] ^ kQuantisedZero : 0;
     __builtin_memcpy(q, words, sizeof words);
+#elif defined(TANDEM_ISA_I8_MAGNITUDES)
+    int8_t parts[8 * kI4GroupSteps] = {};  // of each step four |x|, then four -1 or 0
+    __builtin_memcpy(parts, i8_steps + 2 * step, static_cast<size_t>(n) * 8);
+    for (int i = 0; i < kI4GroupInputs; ++i) {
+      const int at = i / 4 * 8 + i % 4, sign = parts[at + 4];
+      q[i] = static_cast<int8_t>((parts[at] ^ sign) - sign);
+    }
 #else
     int16_t pairs[4 * kI4GroupSteps] = {};  // of k 0 and 2, and 1 and 3, of each step
     __builtin_memcpy(pairs, i8_steps + 2 * step, static_cast<size_t>(n) * 8);
@@ -142,7 +149,8 @@ constexpr TileFunctionI4 kTilesI4[kMaxTileRows] = {
 
 // Of finish_rows().
 struct SumsI4 {
-  static constexpr bool kIntegers = true, kOffset = false;
+  static constexpr bool kIntegers = true;
+  static constexpr Offsets kOffsets = Offsets::kNone;
 };
 
 void gemm_i4(const GemmBlock& b) {

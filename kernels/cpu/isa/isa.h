@@ -30,7 +30,7 @@ constexpr int kI4GroupBytes = kI4GroupInputs * kPanelColumns / 2 + kPanelColumns
 
 // c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8. It has
 // 64 x 4 bytes of w. Of a row of x it has a float (f32), a pair or two rounded floats (bf16), or
-// four uint8 or two int16 pairs (int8); see GemmKernel::step_words.
+// four uint8, two int16 pairs, or four magnitudes and signs (int8); see GemmKernel::step_words.
 struct GemmBlock {
   const void* x;  // [rows][steps]
   int64_t ldx;    // 4-byte words from row to row
@@ -54,9 +54,10 @@ struct GemmBlock {
   bool stream;
   const float* bias;  // [columns] or nullptr
   Activation activation;
-  // For `finish` in int8: the product is a sum times both scales. The offsets, int32 bits, are 128
-  // times the sums of the columns of w.
+  // For `finish` in int8: the product is a sum times both scales. The columns' offsets, int32 bits,
+  // are 128 times the sums of the columns of w; those of rows are to_i8_steps()'s.
   const float* row_scales;      // [rows]
+  const int32_t* row_offsets;   // [rows]
   const float* column_scales;   // [64]
   const float* column_offsets;  // [64]
   const GemmBlock* beside;      // an earlier block that was left to be finished, or nullptr
@@ -217,8 +218,9 @@ struct IsaKernels {
   // Rounds x to bf16 for gemm_bf16: ceil(k / 2) steps, zero beyond k.
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);  // as float_to_bf16
-  // Rounds x to int8 for gemm_i8: ceil(k / 4) steps. Returns its scale.
-  float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
+  // Rounds x to int8 for gemm_i8: ceil(k / 4) steps. Returns its scale. *offset: what the row's
+  // sums of products lack, below 2^31 for k < 2^24.
+  float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out, int32_t* offset);
   float (*to_i8)(const float* x, int64_t n, int8_t* out);  // the same bytes, one after the other
   void (*activate)(Activation, float* x, int64_t n);
   void (*multiply)(float* x, const float* y, int64_t n);  // x = x * y

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/isa/isa.h"
 
+#define TANDEM_ISA_I8_MAGNITUDES
+
 namespace tandem::cpu {
 namespace {
 #include "kernels/cpu/isa/simd_avx2.inl"

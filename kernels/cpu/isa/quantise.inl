@@ -31,7 +31,7 @@ constexpr uint32_t kQuantisedZero = 0x80808080u;
 
 inline __m512i scaled_i32(__m512 x, __m512 scale) { return _mm512_cvtps_epi32(x * scale); }
 
-inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
   const __m512 s = _mm512_set1_ps(scale);
   // packs_* work within 128 bits: they leave the words of the four vectors as 0 4 8 12, 1 5 ...
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -51,12 +51,13 @@ inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) 
     _mm_mask_storeu_epi32(out + i / 4, static_cast<__mmask8>((1u << ((n + 3) / 4)) - 1u),
                           _mm_xor_si128(bytes, _mm512_castsi512_si128(offset)));
   }
+  return 0;
 }
 #elif defined(TANDEM_ISA_SDOT)
 // Bytes q, four in a word; those beyond k are 0.
 constexpr uint32_t kQuantisedZero = 0;
 
-inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
   for (int64_t i = 0; i < k; i += kLanes16) {
     const int64_t n = k - i < kLanes16 ? k - i : kLanes16;
     V v[kParts];
@@ -66,12 +67,49 @@ inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) 
     const V bytes = to_i8(v);
     __builtin_memcpy(out + i / 4, &bytes, static_cast<size_t>((n + 3) / 4) * 4);
   }
+  return 0;
+}
+#elif defined(TANDEM_ISA_I8_MAGNITUDES)
+// Magnitudes, then the signs' bytes, -1 or 0: two words; those beyond k are 0.
+constexpr uint32_t kQuantisedZero = 0;
+
+inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+  const __m256 s = _mm256_set1_ps(scale);
+  const auto scaled = [&](const float* p) { return _mm256_cvtps_epi32(_mm256_loadu_ps(p) * s); };
+  // packs_* work within 128 bits: they leave the words of the four vectors as 0 2 4 6 1 3 5 7.
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  __m256i offset = _mm256_setzero_si256();
+  for (int64_t i = 0; i < k; i += 32) {
+    const bool whole = k - i >= 32;
+    alignas(32) float rest[32] = {};
+    if (!whole) __builtin_memcpy(rest, x + i, static_cast<size_t>(k - i) * sizeof(float));
+    const float* p = whole ? x + i : rest;
+    const __m256i low = _mm256_packs_epi32(scaled(p), scaled(p + 8));
+    const __m256i high = _mm256_packs_epi32(scaled(p + 16), scaled(p + 24));
+    const __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+    const __m256i magnitudes = _mm256_abs_epi8(q);
+    const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), q);
+    offset = _mm256_add_epi64(
+        offset, _mm256_sad_epu8(_mm256_and_si256(magnitudes, signs), _mm256_setzero_si256()));
+    const __m256i even = _mm256_unpacklo_epi32(magnitudes, signs);  // steps 0 1 4 5
+    const __m256i odd = _mm256_unpackhi_epi32(magnitudes, signs);   // steps 2 3 6 7
+    uint32_t words[16];
+    auto* to = reinterpret_cast<__m256i*>(whole ? out + i / 2 : words);
+    _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
+    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+    if (!whole)
+      __builtin_memcpy(out + i / 2, words,
+                       static_cast<size_t>((k - i + 3) / 4) * 2 * sizeof(uint32_t));
+  }
+  int64_t sums[4];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), offset);
+  return static_cast<int32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
 }
 #else
 // int16, in pairs of k 0 and 2, and 1 and 3, of a step: two words; those beyond k are 0.
 constexpr uint32_t kQuantisedZero = 0;
 
-inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
   for (int64_t i = 0; i < k; i += kLanes16) {
     alignas(64) float q[kLanes16];
     int16_t pairs[kLanes16];
@@ -87,6 +125,7 @@ inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) 
     const int64_t steps = k - i < kLanes16 ? (k - i + 3) / 4 : kLanes16 / 4;
     __builtin_memcpy(out + i / 2, pairs, static_cast<size_t>(steps) * 8);
   }
+  return 0;
 }
 #endif
 
@@ -98,11 +137,12 @@ inline float scale_of_row(const float* x, int64_t k, float* largest) {
   return *largest < kLeastRange ? 0.0f : *largest / 127.0f;
 }
 
-float to_i8_steps(const float* x, int64_t k, uint32_t* out) {
+float to_i8_steps(const float* x, int64_t k, uint32_t* out, int32_t* offset) {
   float largest;
   const float scale = scale_of_row(x, k, &largest);
+  *offset = 0;
   if (scale > 0)
-    quantise_row(x, k, 127.0f / largest, out);
+    *offset = quantise_row(x, k, 127.0f / largest, out);
   else
     for (int64_t i = 0; i < (k + 3) / 4 * StepI8::kWords; ++i) out[i] = kQuantisedZero;
   return scale;

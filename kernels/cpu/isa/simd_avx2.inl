@@ -59,14 +59,6 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
 }
-// The bytes 0 and 2, or 1 and 3, of the 32-bit lanes as pairs of int16.
-inline V low_i8(V quads) {
-  return _mm256_castsi256_ps(
-      _mm256_srai_epi16(_mm256_slli_epi16(_mm256_castps_si256(quads), 8), 8));
-}
-inline V high_i8(V quads) {
-  return _mm256_castsi256_ps(_mm256_srai_epi16(_mm256_castps_si256(quads), 8));
-}
 // On the bits of lanes as int32: acc + the products of int16 pairs, conversion, differences, and
 // the larger one.
 inline V add_i16_products(V x, V w, V acc) {
@@ -79,6 +71,13 @@ inline V add_u4_i8_products(V acc, V w, V x) {
   return _mm256_castsi256_ps(
       _mm256_add_epi16(_mm256_castps_si256(acc),
                        _mm256_maddubs_epi16(_mm256_castps_si256(w), _mm256_castps_si256(x))));
+}
+// On the bits of lanes as int32: acc + the sums of four products, of bytes of a (unsigned) and of w
+// (signed). Two products must fit int16.
+inline V add_u8_i8_products(V acc, V a, V w) {
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_castps_si256(a), _mm256_castps_si256(w));
+  return _mm256_castsi256_ps(
+      _mm256_add_epi32(_mm256_castps_si256(acc), _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
 }
 // Bytes with a sign as int32.
 inline V load_i8(const int8_t* p) {
