@@ -3,7 +3,7 @@
 #include "runtime/scheduling/sequence.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -13,20 +13,36 @@
 namespace tandem {
 namespace {
 
-// Frames as a key: neither ids nor a salt have its first number.
-std::vector<int32_t> key_of(const proto::EncoderFrames& frames) {
-  std::vector<int32_t> key{std::numeric_limits<int32_t>::min(), frames.length(),
-                           frames.num_frames(), frames.width()};
-  key.reserve(key.size() + static_cast<size_t>(frames.values_size()));
-  for (const float value : frames.values()) key.push_back(std::bit_cast<int32_t>(value));
-  return key;
-}
-
 // Of the numbers below 0 salts have [-256, -1], and frames begin with the lowest.
 int32_t global_key(int32_t position) { return -257 - position; }
 constexpr int32_t kAdapterKey = std::numeric_limits<int32_t>::min() + 1;  // its number follows
 constexpr int32_t kPromptKey = kAdapterKey + 1;                           // its tokens follow
 int32_t salt_key(char c) { return -1 - static_cast<unsigned char>(c); }
+
+// Frames begin with a number that neither ids nor what follows them have.
+void append_frames(const proto::EncoderFrames& frames, std::vector<int32_t>& key) {
+  key.insert(key.end(), {std::numeric_limits<int32_t>::min(), frames.length(), frames.num_frames(),
+                         frames.width()});
+  const size_t begin = key.size(), count = static_cast<size_t>(frames.values_size());
+  key.resize(begin + count);
+  if (count > 0) std::memcpy(key.data() + begin, frames.values().data(), count * sizeof(float));
+}
+
+SourceKey key_of(const Sequence* sequence, const SamplingParams& params) {
+  TANDEM_CHECK(sequence != nullptr);
+  const Sequence& encoder = *sequence;
+  std::vector<int32_t> key;
+  if (encoder.frames() != nullptr) append_frames(*encoder.frames(), key);
+  key.insert(key.end(), encoder.tokens().begin(), encoder.tokens().end());
+  for (const int32_t at : encoder.global_positions()) key.push_back(global_key(at));
+  if (params.has_adapter()) {
+    const uint64_t id = params.adapter().id();
+    key.insert(key.end(), {kAdapterKey, static_cast<int32_t>(id >> 31),
+                           static_cast<int32_t>(id & 0x7fffffff)});
+  }
+  for (const char c : params.cache_salt()) key.push_back(salt_key(c));
+  return SourceKey(std::move(key));
+}
 
 }  // namespace
 
@@ -108,24 +124,12 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
     : request_id_(std::move(request_id)),
       seqs_(std::move(seqs)),
       encoder_seq_(std::move(encoder_seq)),
+      source_(key_of(encoder_seq_.get(), params)),
+      prefix_(source_),
       params_(std::move(params)),
       arrival_time_(arrival_time),
       priority_(priority) {
   TANDEM_CHECK(!seqs_.empty());
-  TANDEM_CHECK(encoder_seq_ != nullptr);
-  const proto::EncoderFrames* frames = encoder_seq_->frames();
-  if (frames != nullptr) source_ = key_of(*frames);
-  if (frames != nullptr || !params_.cache_salt().empty() || params_.has_adapter() ||
-      !encoder_seq_->global_positions().empty())
-    source_.insert(source_.end(), encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
-  for (const int32_t at : encoder_seq_->global_positions()) source_.push_back(global_key(at));
-  if (params_.has_adapter()) {
-    const uint64_t id = params_.adapter().id();
-    source_.insert(source_.end(), {kAdapterKey, static_cast<int32_t>(id >> 31),
-                                   static_cast<int32_t>(id & 0x7fffffff)});
-  }
-  for (const char c : params_.cache_salt()) source_.push_back(salt_key(c));
-  source_hash_ = prefix_hash_ = hash_tokens(0, source_key());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
   if (pools()) {
@@ -141,21 +145,13 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
   beams_ = std::make_unique<BeamState>(params_);
 }
 
-std::span<const int32_t> SequenceGroup::source_key() const {
-  return source_.empty() ? encoder_seq_->tokens() : source_;
-}
-
-std::span<const int32_t> SequenceGroup::prefix_key() const {
-  return prefix_.empty() ? source_key() : prefix_;
-}
-
 void SequenceGroup::take_prompt_whole() {
   has_whole_prompt_ = true;
-  const auto source = source_key(), prompt = seqs_.front()->prompt_tokens();
-  prefix_.assign(source.begin(), source.end());
-  prefix_.push_back(kPromptKey);
-  prefix_.insert(prefix_.end(), prompt.begin(), prompt.end());
-  prefix_hash_ = hash_tokens(0, prefix_);
+  const auto source = source_.numbers(), prompt = seqs_.front()->prompt_tokens();
+  std::vector<int32_t> key(source.begin(), source.end());
+  key.push_back(kPromptKey);
+  key.insert(key.end(), prompt.begin(), prompt.end());
+  prefix_ = SourceKey(std::move(key));
 }
 
 std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {

@@ -14,23 +14,12 @@
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sequence_status.h"
 #include "runtime/sampling/token_tree.h"
+#include "runtime/scheduling/source_key.h"
 
 namespace tandem {
 
 using EncoderDecoderInputs = proto::EncoderDecoderInputs;
 using SamplingParams = proto::SamplingParams;
-
-// A hash of token ids, for tables whose entries are compared with the ids themselves.
-inline uint64_t hash_mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 32);
-}
-
-inline uint64_t hash_tokens(uint64_t seed, std::span<const int32_t> tokens) {
-  uint64_t hash = hash_mix(seed, tokens.size());
-  for (const int32_t token : tokens) hash = hash_mix(hash, static_cast<uint32_t>(token));
-  return hash;
-}
 
 class Sequence {
  public:
@@ -145,12 +134,10 @@ class SequenceGroup {
   // The key of the source in the caches. It is the shape and bits of the encoder's frames, if there
   // are any, and its tokens. Positions with global attention, the request's adapter and its
   // cache_salt follow, as numbers that are no tokens.
-  std::span<const int32_t> source_key() const;
-  uint64_t source_hash() const { return source_hash_; }  // of source_key()
+  const SourceKey& source_key() const { return source_; }
   // The key of the decoder's keys and values, besides the tokens up to theirs: the source's, and a
   // prompt whose tokens attend to all of it.
-  std::span<const int32_t> prefix_key() const;
-  uint64_t prefix_hash() const { return prefix_hash_; }  // of prefix_key()
+  const SourceKey& prefix_key() const { return prefix_; }
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
@@ -197,10 +184,7 @@ class SequenceGroup {
   std::string request_id_;
   std::vector<std::unique_ptr<Sequence>> seqs_;
   std::unique_ptr<Sequence> encoder_seq_;
-  std::vector<int32_t> source_;  // empty where it is the encoder's tokens
-  uint64_t source_hash_;
-  std::vector<int32_t> prefix_;  // empty where it is source_key()
-  uint64_t prefix_hash_;
+  SourceKey source_, prefix_;
   bool has_whole_prompt_ = false;
   SamplingParams params_;
   double arrival_time_;

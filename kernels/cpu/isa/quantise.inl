@@ -73,33 +73,38 @@ inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* ou
 // Magnitudes, then the signs' bytes, -1 or 0: two words; those beyond k are 0.
 constexpr uint32_t kQuantisedZero = 0;
 
-inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
-  const __m256 s = _mm256_set1_ps(scale);
-  const auto scaled = [&](const float* p) { return _mm256_cvtps_epi32(_mm256_loadu_ps(p) * s); };
+// Of 32 inputs. Adds what the sums lack to four parts.
+inline void quantise_32(const float* x, __m256 scale, uint32_t* out, __m256i& offset) {
+  const auto scaled = [&](int i) {
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), scale));
+  };
   // packs_* work within 128 bits: they leave the words of the four vectors as 0 2 4 6 1 3 5 7.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i low = _mm256_packs_epi32(scaled(0), scaled(8));
+  const __m256i high = _mm256_packs_epi32(scaled(16), scaled(24));
+  const __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+  const __m256i magnitudes = _mm256_abs_epi8(q);
+  const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), q);
+  offset = _mm256_add_epi64(
+      offset, _mm256_sad_epu8(_mm256_and_si256(magnitudes, signs), _mm256_setzero_si256()));
+  const __m256i even = _mm256_unpacklo_epi32(magnitudes, signs);  // steps 0 1 4 5
+  const __m256i odd = _mm256_unpackhi_epi32(magnitudes, signs);   // steps 2 3 6 7
+  auto* to = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
+  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+}
+
+inline int32_t quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+  const __m256 s = _mm256_set1_ps(scale);
   __m256i offset = _mm256_setzero_si256();
-  for (int64_t i = 0; i < k; i += 32) {
-    const bool whole = k - i >= 32;
-    alignas(32) float rest[32] = {};
-    if (!whole) __builtin_memcpy(rest, x + i, static_cast<size_t>(k - i) * sizeof(float));
-    const float* p = whole ? x + i : rest;
-    const __m256i low = _mm256_packs_epi32(scaled(p), scaled(p + 8));
-    const __m256i high = _mm256_packs_epi32(scaled(p + 16), scaled(p + 24));
-    const __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
-    const __m256i magnitudes = _mm256_abs_epi8(q);
-    const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), q);
-    offset = _mm256_add_epi64(
-        offset, _mm256_sad_epu8(_mm256_and_si256(magnitudes, signs), _mm256_setzero_si256()));
-    const __m256i even = _mm256_unpacklo_epi32(magnitudes, signs);  // steps 0 1 4 5
-    const __m256i odd = _mm256_unpackhi_epi32(magnitudes, signs);   // steps 2 3 6 7
+  int64_t i = 0;
+  for (; i + 32 <= k; i += 32) quantise_32(x + i, s, out + i / 2, offset);
+  if (i < k) {
+    float rest[32] = {};
     uint32_t words[16];
-    auto* to = reinterpret_cast<__m256i*>(whole ? out + i / 2 : words);
-    _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
-    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
-    if (!whole)
-      __builtin_memcpy(out + i / 2, words,
-                       static_cast<size_t>((k - i + 3) / 4) * 2 * sizeof(uint32_t));
+    __builtin_memcpy(rest, x + i, static_cast<size_t>(k - i) * sizeof(float));
+    quantise_32(rest, s, words, offset);
+    __builtin_memcpy(out + i / 2, words, static_cast<size_t>((k - i + 3) / 4) * 8);
   }
   int64_t sums[4];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), offset);

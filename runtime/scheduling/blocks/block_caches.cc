@@ -12,29 +12,22 @@ bool same(std::span<const int32_t> a, std::span<const int32_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-SourceTokens source_of(const SequenceGroup& group) {
-  return {group.prefix_hash(), group.prefix_key()};
-}
-
 }  // namespace
 
 // --- CrossCache ----------------------------------------------------------------------------------
 
 CrossCache::CrossCache(int num_blocks) : owners_(static_cast<size_t>(num_blocks)) {}
 
-const Blocks* CrossCache::find(uint64_t hash, std::span<const int32_t> tokens) const {
-  const auto [first, last] = entries_.equal_range(hash);
+const Blocks* CrossCache::find(const SourceKey& source) const {
+  const auto [first, last] = entries_.equal_range(source.hash());
   for (auto it = first; it != last; ++it)
-    if (std::equal(tokens.begin(), tokens.end(), it->second.tokens.begin(),
-                   it->second.tokens.end()))
-      return &it->second.blocks;
+    if (it->second.source == source) return &it->second.blocks;
   return nullptr;
 }
 
-void CrossCache::insert(uint64_t hash, std::span<const int32_t> tokens, const Blocks& blocks) {
-  TANDEM_CHECK(!tokens.empty() && !blocks.empty());
-  const auto it =
-      entries_.emplace(hash, CachedSource{{tokens.begin(), tokens.end()}, blocks, hash});
+void CrossCache::insert(const SourceKey& source, const Blocks& blocks) {
+  TANDEM_CHECK(!source.numbers().empty() && !blocks.empty());
+  const auto it = entries_.emplace(source.hash(), CachedSource{source, blocks});
   for (const int32_t block : blocks) {
     const CachedSource*& owner = owners_.at(static_cast<size_t>(block));
     TANDEM_CHECK(owner == nullptr, "a block of two sources");
@@ -47,7 +40,7 @@ Blocks CrossCache::erase(int32_t block) {
   TANDEM_CHECK(entry != nullptr, "a block of no source");
   Blocks blocks = entry->blocks;
   for (const int32_t b : blocks) owners_[static_cast<size_t>(b)] = nullptr;
-  auto it = entries_.equal_range(entry->hash).first;
+  auto it = entries_.equal_range(entry->source.hash()).first;
   while (&it->second != entry) ++it;
   entries_.erase(it);
   return blocks;
@@ -61,8 +54,8 @@ void CrossCache::clear() {
 void CrossCache::check_integrity() const {
   size_t owned = 0;
   for (const auto& [hash, entry] : entries_) {
-    TANDEM_CHECK_EQ(hash, entry.hash);
-    TANDEM_CHECK(find(hash, entry.tokens) == &entry.blocks, "two entries of one source");
+    TANDEM_CHECK_EQ(hash, entry.source.hash());
+    TANDEM_CHECK(find(entry.source) == &entry.blocks, "two entries of one source");
     owned += entry.blocks.size();
     for (const int32_t block : entry.blocks)
       TANDEM_CHECK(owners_.at(static_cast<size_t>(block)) == &entry);
@@ -76,24 +69,24 @@ void CrossCache::check_integrity() const {
 PrefixCache::PrefixCache(int num_blocks, uint64_t hash_mask)
     : hash_mask_(hash_mask), nodes_(static_cast<size_t>(num_blocks)) {}
 
-uint64_t PrefixCache::hash_of(Chain before, const SourceTokens& source,
+uint64_t PrefixCache::hash_of(Chain before, const SourceKey& source,
                               std::span<const int32_t> tokens) const {
-  return hash_tokens(before == kBegin ? source.hash : hash_mix(0, before), tokens) & hash_mask_;
+  return hash_tokens(before == kBegin ? source.hash() : hash_mix(0, before), tokens) & hash_mask_;
 }
 
-std::optional<PrefixCache::Link> PrefixCache::find(Chain before, const SourceTokens& source,
+std::optional<PrefixCache::Link> PrefixCache::find(Chain before, const SourceKey& source,
                                                    std::span<const int32_t> tokens) const {
   const auto [first, last] = index_.equal_range(hash_of(before, source, tokens));
   for (auto it = first; it != last; ++it) {
     const Node& node = *nodes_[static_cast<size_t>(it->second)];
     if (node.before == before && same(node.tokens, tokens) &&
-        (before != kBegin || same(node.source, source.tokens)))
+        (before != kBegin || node.source == source))
       return Link{it->second, node.chain};
   }
   return std::nullopt;
 }
 
-PrefixCache::Link PrefixCache::insert(Chain before, const SourceTokens& source,
+PrefixCache::Link PrefixCache::insert(Chain before, const SourceKey& source,
                                       std::span<const int32_t> tokens, int32_t block) {
   // Sequences that share the block may name the chains before it differently, if one was evicted
   // in between. They are equal.
@@ -105,7 +98,7 @@ PrefixCache::Link PrefixCache::insert(Chain before, const SourceTokens& source,
                                      .hash = hash_of(before, source, tokens),
                                      .source = {},
                                      .tokens = {tokens.begin(), tokens.end()}});
-  if (before == kBegin) node->source.assign(source.tokens.begin(), source.tokens.end());
+  if (before == kBegin) node->source = source;
   index_.emplace(node->hash, block);
   return {block, node->chain};
 }
@@ -152,7 +145,7 @@ BlockCaches::BlockCaches(CacheOptions options, int block_size, BlockPool& device
       prefix_(device.num_total()) {}
 
 const Blocks* BlockCaches::find_cross(const SequenceGroup& group) const {
-  return options_.encoder ? cross_.find(group.source_hash(), group.source_key()) : nullptr;
+  return options_.encoder ? cross_.find(group.source_key()) : nullptr;
 }
 
 // The last token is computed in any case: someone wants its logits.
@@ -163,7 +156,7 @@ BlockTable BlockCaches::find_prefix(const SequenceGroup& group, const Sequence& 
   const auto tokens = seq.tokens();
   const auto size = static_cast<size_t>(block_size_);
   for (size_t at = 0; at + size < tokens.size(); at += size) {
-    const auto link = prefix_.find(table.chain, source_of(group), tokens.subspan(at, size));
+    const auto link = prefix_.find(table.chain, group.prefix_key(), tokens.subspan(at, size));
     if (!link) break;
     table.blocks.push_back(link->block);
     table.chain = link->chain;
@@ -174,7 +167,7 @@ BlockTable BlockCaches::find_prefix(const SequenceGroup& group, const Sequence& 
 
 void BlockCaches::insert_cross(const SequenceGroup& group, const Blocks& blocks) {
   if (!options_.encoder) return;
-  cross_.insert(group.source_hash(), group.source_key(), blocks);
+  cross_.insert(group.source_key(), blocks);
   for (const int32_t block : blocks) device_.set_cached(block);
 }
 
@@ -187,7 +180,7 @@ void BlockCaches::insert_full_blocks(const SequenceGroup& group, const Sequence&
   for (auto i = static_cast<size_t>(table.num_cached); (i + 1) * size <= known; ++i) {
     const int32_t block = table.blocks[i];
     const auto link =
-        prefix_.insert(table.chain, source_of(group), tokens.subspan(i * size, size), block);
+        prefix_.insert(table.chain, group.prefix_key(), tokens.subspan(i * size, size), block);
     if (link.block == block) device_.set_cached(block);
     table.chain = link.chain;
     ++table.num_cached;

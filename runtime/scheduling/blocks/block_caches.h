@@ -12,6 +12,7 @@
 
 #include "runtime/scheduling/blocks/block_pool.h"
 #include "runtime/scheduling/sequence.h"
+#include "runtime/scheduling/source_key.h"
 
 namespace tandem {
 
@@ -22,11 +23,10 @@ class CrossCache {
  public:
   explicit CrossCache(int num_blocks);
 
-  // The blocks of the source with these ids, in order; null if there are none. hash: any function
-  // of the ids. Valid until the entry is erased.
-  const Blocks* find(uint64_t hash, std::span<const int32_t> tokens) const;
-  // No entry has these ids, and none has any of the blocks.
-  void insert(uint64_t hash, std::span<const int32_t> tokens, const Blocks& blocks);
+  // The blocks of the source, in order; null if there are none. Valid until the entry is erased.
+  const Blocks* find(const SourceKey& source) const;
+  // No entry has the source, and none has any of the blocks.
+  void insert(const SourceKey& source, const Blocks& blocks);
   bool holds(int32_t block) const { return owners_[static_cast<size_t>(block)] != nullptr; }
   // Forgets the entry that the block belongs to; returns all its blocks.
   Blocks erase(int32_t block);
@@ -38,18 +38,11 @@ class CrossCache {
 
  private:
   struct CachedSource {
-    std::vector<int32_t> tokens;
+    SourceKey source;
     Blocks blocks;
-    uint64_t hash;
   };
   std::unordered_multimap<uint64_t, CachedSource> entries_;  // by hash; entries do not move
   std::vector<const CachedSource*> owners_;                  // by block
-};
-
-// What tells the beginnings of chains apart (SequenceGroup::prefix_key()).
-struct SourceTokens {
-  uint64_t hash;  // any function of them
-  std::span<const int32_t> tokens;
 };
 
 // Which blocks hold the self-attention keys and values of which decoder tokens. A block's contents
@@ -71,12 +64,12 @@ class PrefixCache {
   // hash_mask: the bits of the hashes that are used.
   explicit PrefixCache(int num_blocks, uint64_t hash_mask = ~uint64_t{0});
 
-  // The block that holds `tokens` behind the chain.
-  std::optional<Link> find(Chain before, const SourceTokens& source,
+  // The block that holds `tokens` behind the chain. source: SequenceGroup::prefix_key().
+  std::optional<Link> find(Chain before, const SourceKey& source,
                            std::span<const int32_t> tokens) const;
   // The block holds `tokens` behind the chain. Cached from now on, unless another one is cached
   // for the same, or this one is already.
-  Link insert(Chain before, const SourceTokens& source, std::span<const int32_t> tokens,
+  Link insert(Chain before, const SourceKey& source, std::span<const int32_t> tokens,
               int32_t block);
   bool holds(int32_t block) const { return nodes_[static_cast<size_t>(block)] != nullptr; }
   void erase(int32_t block);
@@ -89,10 +82,10 @@ class PrefixCache {
   struct Node {
     Chain chain, before;
     uint64_t hash;
-    std::vector<int32_t> source;  // of a chain's first block
+    std::optional<SourceKey> source;  // of a chain's first block
     std::vector<int32_t> tokens;
   };
-  uint64_t hash_of(Chain before, const SourceTokens& source, std::span<const int32_t> tokens) const;
+  uint64_t hash_of(Chain before, const SourceKey& source, std::span<const int32_t> tokens) const;
 
   uint64_t hash_mask_;
   Chain next_ = kBegin + 1;

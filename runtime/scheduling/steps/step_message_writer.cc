@@ -28,8 +28,12 @@ void write_encoder(const SequenceGroup& group, bool compute, proto::SequenceData
   data.set_seq_id(encoder.seq_id());
   data.set_encoder_length(length);
   data.mutable_prompt_token_ids()->Add(tokens.begin(), tokens.end());
-  if (const proto::EncoderFrames* frames = encoder.frames())
-    *data.mutable_frames() = compute ? *frames : shape_of(*frames);
+  if (const proto::EncoderFrames* frames = encoder.frames()) {
+    if (compute)
+      *data.mutable_frames() = *frames;
+    else
+      *data.mutable_frames() = shape_of(*frames);
+  }
   const auto global = encoder.global_positions();
   data.mutable_global_attention()->Add(global.begin(), global.end());
   data.set_num_computed_tokens(compute ? 0 : length);

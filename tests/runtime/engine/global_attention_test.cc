@@ -203,7 +203,8 @@ TEST_F(GlobalAttentionOfRequests, IsKeptForWorkersToCome) {
   proto::AddRequest add = state.add_request();
   EXPECT_THAT(add.inputs().global_attention(), ElementsAre(1, 3));
   EXPECT_THAT(make_sequence_group(add)->encoder_seq().global_positions(), ElementsAre(1, 3));
-  EXPECT_THAT(make_sequence_group(add)->source_key(), ElementsAre(5, 6, 7, 8, -258, -260));
+  EXPECT_THAT(make_sequence_group(add)->source_key().numbers(),
+              ElementsAre(5, 6, 7, 8, -258, -260));
   for (const int32_t bad : {-1, 0, 1, 4}) {
     proto::AddRequest other = add;
     other.mutable_inputs()->set_global_attention(1, bad);

@@ -16,7 +16,7 @@ constexpr auto kBegin = PrefixCache::kBegin;
 TEST(PrefixCache, FindsChains) {
   PrefixCache cache(8);
   const Ids source = {5, 6, 7}, first = {1, 2}, second = {3, 4};
-  const SourceTokens from{77, source};
+  const SourceKey from{77, source};
   const auto a = cache.insert(kBegin, from, first, 3);
   const auto b = cache.insert(a.chain, from, second, 5);
   EXPECT_EQ(a.block, 3);
@@ -57,7 +57,7 @@ TEST(PrefixCache, OneBlockForOneContent) {
 TEST(PrefixCache, ChainsAreNotUsedAgain) {
   PrefixCache cache(8);
   const Ids source = {5}, first = {1, 2}, second = {3, 4};
-  const SourceTokens from{7, source};
+  const SourceKey from{7, source};
   const auto a = cache.insert(kBegin, from, first, 3);
   cache.insert(a.chain, from, second, 5);
   cache.erase(3);
@@ -93,7 +93,7 @@ TEST(PrefixCache, CollisionsMixNothingUp) {
       const Key key{before,
                     before == kBegin ? s : 0,
                     {static_cast<int32_t>(pick(2)), static_cast<int32_t>(pick(2))}};
-      const SourceTokens source{0, sources[std::get<1>(key)]};
+      const SourceKey source{0, sources[std::get<1>(key)]};
       const auto block = static_cast<int32_t>(pick(blocks));
       if (cache.holds(block)) {
         if (pick(2) == 0) continue;
