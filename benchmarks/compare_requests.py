@@ -2,7 +2,7 @@
 """Requests with images, and those of classes that generate nothing: `tandem serve` beside HuggingFace, on a CPU.
 
     compare_requests.py [--tandem build/bin/tandem] --venv DIR [--dtypes float32,int8] [--batches 1,8] [--new-tokens 32]
-                        [--tokens 128] [--rounds 3] [--check 8] [--threads 2] [--out FILE] MODEL…
+                        [--tokens 128] [--rounds 3] [--check 8] [--threads 2] [--onnx-venv DIR] [--out FILE] MODEL…
 
 Models: random ones of make_random_families.py (vit-gpt2, blip-base, nougat-small, pix2struct-base, florence2-base, donut-cord, udop-6,
 t5gemma2-image-4, bart-classify, t5-encoder), or checkpoints of such classes. A batch is one HTTP request of Tandem's, and one call of HuggingFace's, which gets the
@@ -13,6 +13,8 @@ HuggingFace's float32 and float64 are before you blame either: a rounding of 1e-
 Engines take turns in each round. "Tandem by": the median of the ratios within rounds. Loading is not timed.
 
 --venv: a virtual environment with torch, torchvision, transformers, pillow. compare_peers.py says how the rest of them is compared.
+--onnx-venv: one with optimum-onnx[onnxruntime] as well, for ONNX Runtime beside them: images of VisionEncoderDecoder classes and
+Pix2Struct, resized by pillow. The model is exported beside itself, to MODEL.onnx.
 """
 import argparse, base64, json, pathlib, random, statistics, struct, subprocess, sys, tempfile, time, urllib.request, zlib
 
@@ -40,7 +42,9 @@ def parse():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("requests.md"))
+    p.add_argument("--onnx-venv", type=pathlib.Path)
     p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--onnx", action="store_true", help=argparse.SUPPRESS)
     return p.parse_args()
 
 
@@ -136,16 +140,18 @@ class Tandem:
 
 
 class Peer:
-    def __init__(self, args, model):
-        python = args.venv / "bin/python" if args.venv else sys.executable
+    def __init__(self, args, model, onnx=False):
+        venv = args.onnx_venv if onnx else args.venv
+        python = venv / "bin/python" if venv else sys.executable
         command = [python, __file__, "--worker", model, "--threads", args.threads, "--new-tokens", args.new_tokens]
+        command += ["--onnx"] if onnx else []
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.version = self.answer()
 
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"compare_requests: HuggingFace ended with status {self.process.wait()}")
+            sys.exit(f"compare_requests: the peer ended with status {self.process.wait()}")
         return json.loads(line)
 
     def run(self, requests, exact=False):
@@ -197,12 +203,32 @@ class HuggingFace:
         return out[:, -count:].tolist()
 
 
+class OnnxRuntime(HuggingFace):
+    def __init__(self, args):
+        import onnxruntime, torch, transformers
+        from optimum import onnxruntime as optimum
+
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+        model, options = args.models[0], onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = args.threads, 1
+        self.args, self.torch, self.task = args, torch, "generate"
+        kind = json.loads((model / "config.json").read_text())["model_type"]
+        load = optimum.ORTModelForPix2Struct if kind == "pix2struct" else optimum.ORTModelForVision2Seq
+        folder = model.with_name(model.name + ".onnx")
+        if not (folder / "config.json").exists():
+            load.from_pretrained(model, export=True).save_pretrained(folder)
+        self.model = load.from_pretrained(folder, session_options=options)
+        self.processor = self.exact_processor = transformers.AutoImageProcessor.from_pretrained(model, use_fast=False)
+        self.version = f"onnxruntime {onnxruntime.__version__}"
+
+
 def work(args):
     import os
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries that print must not disturb the answers
-    engine = HuggingFace(args)
+    engine = OnnxRuntime(args) if args.onnx else HuggingFace(args)
     print(json.dumps(engine.version), file=answers, flush=True)
     for line in sys.stdin:
         work = json.loads(line)
@@ -220,12 +246,17 @@ def agreement(task, got, want):
     return f"differ by at most {max(abs(a - b) for x, y in zip(got, want) for a, b in zip(x, y)):.1e}"
 
 
+def peers_of(args):
+    return ["hf", "onnx"] if args.onnx_venv else ["hf"]
+
+
 def compare(args, model, folder):
     """Lines of the table."""
     config = json.loads((model / "config.json").read_text())
     batches = [int(b) for b in args.batches.split(",")]
     requests = make_requests(args, config, folder, max([args.check, *batches]))
-    engines = {"hf": Peer(args, model), **{d: Tandem(args, model, d, folder) for d in args.dtypes.split(",")}}
+    engines = {"hf": Peer(args, model), **({"onnx": Peer(args, model, onnx=True)} if args.onnx_venv else {}),
+               **{d: Tandem(args, model, d, folder) for d in args.dtypes.split(",")}}
     lines = []
     try:
         peer = engines["hf"]
@@ -234,6 +265,8 @@ def compare(args, model, folder):
         notes = {}
         for name, engine in engines.items():
             if name != "hf":
+                if name == "onnx":
+                    engine.run(requests[:1])
                 answers = engine.run(requests[:args.check or 1])[1]
                 notes[name] = agreement(task_of(config), answers, exact) if args.check else "not compared"
         print(f"{model.name}: {notes}", flush=True)
@@ -243,25 +276,28 @@ def compare(args, model, folder):
                 for name, engine in engines.items():
                     time.sleep(0.3)  # spinning threads go to sleep
                     seconds[name].append(engine.run(requests[:batch])[0])
-            cells = [f"{statistics.median(seconds['hf']):.3g}"]
-            for name in notes:
-                ratio = statistics.median(h / t for h, t in zip(seconds["hf"], seconds[name]))
-                cells += [f"{statistics.median(seconds[name]):.3g}", f"{ratio:.2f}"]
+            cells = [f"{statistics.median(seconds[peer]):.3g}" for peer in peers_of(args)]
+            for name in args.dtypes.split(","):
+                cells.append(f"{statistics.median(seconds[name]):.3g}")
+                cells += [f"{statistics.median(h / t for h, t in zip(seconds[peer], seconds[name])):.2f}" for peer in peers_of(args)]
             lines.append(f"| {model.name.removeprefix('random-')} | {batch} | " + " | ".join(cells) +
                          f" | {notes.get('float32', '')} |")
             print(lines[-1], flush=True)
     finally:
         for engine in engines.values():
             engine.close()
-    return lines, engines["hf"].version
+    return lines, ", ".join(engines[peer].version for peer in peers_of(args))
 
 
 def main():
     args = parse()
     if args.worker:
         return work(args)
-    heads = " | ".join(f"Tandem {d}, s | Tandem {d} by" for d in args.dtypes.split(","))
-    lines = [f"| model | batch | HuggingFace, s | {heads} | answers in float32 |"]
+    names = {"hf": "HuggingFace", "onnx": "ONNX Runtime"}
+    heads = [f"{names[peer]}, s" for peer in peers_of(args)]
+    for dtype in args.dtypes.split(","):
+        heads += [f"Tandem {dtype}, s", *(f"Tandem {dtype} by{f' ({names[peer]})' if args.onnx_venv else ''}" for peer in peers_of(args))]
+    lines = [f"| model | batch | {' | '.join(heads)} | answers in float32 |"]
     lines.append("|---" * (lines[0].count("|") - 1) + "|")
     for model in args.models:
         with tempfile.TemporaryDirectory() as folder:

@@ -7,10 +7,10 @@ A type is one of --dtype, or that and one of --kv-cache-dtype: bfloat16/int8.
 
 Every model scores targets (`tandem score`, docs/scoring.md) in float32 and in each of --types. Targets and sources are
 random token ids by a seed, or those of --lines, a JSONL file as `tandem score` reads it: take a trained model's own
-texts where there are some. For each token of a target: |Δ| is the difference of its log-probability from fp32's; top 1
+texts where there are some. A model of images gets random pictures, and random ids beside them where it reads both. For each token of a target: |Δ| is the difference of its log-probability from fp32's; top 1
 is whether the most likely token at its place is fp32's. Prints a Markdown table. Needs Python's standard library alone.
 """
-import argparse, json, pathlib, random, statistics, subprocess
+import argparse, json, pathlib, random, statistics, subprocess, tempfile
 
 
 def parse():
@@ -26,21 +26,44 @@ def parse():
     return p.parse_args()
 
 
+def sizes_in(config):
+    """Of all vocabularies that a configuration names."""
+    for key, value in config.items():
+        if key in ("vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size") and value:
+            yield value
+        elif isinstance(value, dict):
+            yield from sizes_in(value)
+
+
 def vocabulary(model):
     """How many ids there are for both sides."""
-    config = json.loads((model / "config.json").read_text())
-    sizes = [part.get(key) for part in (config, config.get("decoder") or {})
-             for key in ("vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size") if isinstance(part, dict)]
-    return min(size for size in sizes if size)
+    return min(sizes_in(json.loads((model / "config.json").read_text())))
 
 
-def random_lines(args, model):
+def sources(args, model, config, ids, folder):
+    """Encoder prompts, as `tandem score` reads them."""
+    processor = model / "preprocessor_config.json"
+    if not processor.exists() or "image_processor_type" not in json.loads(processor.read_text()):
+        return [{"prompt_token_ids": ids(args.source_tokens)} for _ in range(args.requests)]
+    import compare_requests
+
+    args.tokens = args.source_tokens
+    out = []
+    for request in compare_requests.make_requests(args, config, folder, args.requests):
+        text = {"prompt_token_ids": request["ids"]} if "ids" in request else {"prompt": ""}
+        if "bbox" in request:
+            text["bbox"] = request["bbox"]
+        out.append({**text, "multi_modal_data": {"image": request["image"]}})
+    return out
+
+
+def random_lines(args, model, folder):
     chance = random.Random(args.seed)
+    config = json.loads((model / "config.json").read_text())
     low, high = 8, vocabulary(model) - 8  # hardly a special token
     ids = lambda most: [chance.randint(low, high) for _ in range(chance.randint(most // 2, most))]
-    return [{"id": i, "encoder_prompt": {"prompt_token_ids": ids(args.source_tokens)},
-             "target": {"prompt_token_ids": ids(args.target_tokens)}, "append_eos": False}
-            for i in range(args.requests)]
+    return [{"id": i, "encoder_prompt": source, "target": {"prompt_token_ids": ids(args.target_tokens)}, "append_eos": False}
+            for i, source in enumerate(sources(args, model, config, ids, folder))]
 
 
 def score(args, model, dtype, lines):
@@ -75,13 +98,14 @@ def main():
     print("| checkpoint | tokens | " + " | ".join(f"{t}: mean \\|Δ\\|, largest, same top 1" for t in types) + " |")
     print("|---" * (2 + len(types)) + "|", flush=True)
     for model in args.models:
-        lines = ([json.loads(line) for line in args.lines.read_text().splitlines() if line.strip()]
-                 if args.lines else random_lines(args, model))
-        exact = score(args, model, "float32", lines)
-        cells = []
-        for dtype in types:
-            count, mean, most, same = compare(exact, score(args, model, dtype, lines))
-            cells.append(f"{mean:.4f}, {most:.3f}, {same:.1%}")
+        with tempfile.TemporaryDirectory() as folder:
+            lines = ([json.loads(line) for line in args.lines.read_text().splitlines() if line.strip()]
+                     if args.lines else random_lines(args, model, pathlib.Path(folder)))
+            exact = score(args, model, "float32", lines)
+            cells = []
+            for dtype in types:
+                count, mean, most, same = compare(exact, score(args, model, dtype, lines))
+                cells.append(f"{mean:.4f}, {most:.3f}, {same:.1%}")
         print(f"| {model.name} | {len(exact)} | " + " | ".join(cells) + " |", flush=True)
 
 

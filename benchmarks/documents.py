@@ -118,7 +118,7 @@ def main():
             (folder / f"{i}.{'html' if i % 2 else 'txt'}").write_text(sources[-1][1])
         (folder / "lines").write_text("".join(s + "\n" for parts, _ in sources for part in parts for s in part))
         files = [folder / f"{i}.{'html' if i % 2 else 'txt'}" for i in range(args.documents)]
-        tandem, common = args.bin / "tandem", ["--no-enable-encoder-cache", "--max-new-tokens", "16", *more]
+        tandem, common = args.bin / "tandem", ["--no-enable-encoder-cache", "--no-enable-prefix-caching", "--max-new-tokens", "16", *more]
         commands = {
             "documents": [tandem, "translate", args.model, *files, "--split", "sentences", "--output-dir", folder / "out", *common],
             "lines": [tandem, "generate", args.model, "--lines", "--input", folder / "lines", *common],

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Random checkpoints with the shapes of published models, for benchmarks/compare_peers.py and long_inputs.py.
 
-    make_random_families.py --out DIR [--shapes t5-base,nllb-600m,marian,whisper-base,whisper-small] [--seed N]
+    make_random_families.py --out DIR [--shapes t5-base,nllb-600m,marian,whisper-base,…] [--seed N]
 
 Speed does not depend on the values. They are chosen so that a model does not repeat itself (agreement of engines would
 prove nothing): attention to the source decides what comes next. The tokenizer is one word for each id, which is all
 that CTranslate2's converter needs. It wants torch and transformers, which compare_peers.py --install fetches.
 
 t5-base: google/flan-t5-base (gated GELU, a head of its own). nllb-600m: facebook/nllb-200-distilled-600M.
-marian: Helsinki-NLP/opus-mt-en-de. whisper-base, whisper-small: openai/whisper-*. BART's is build/bin/make_random_bart.
+marian: Helsinki-NLP/opus-mt-en-de. whisper-base, whisper-small, whisper-large-v3-turbo: openai/whisper-*. BART's is build/bin/make_random_bart.
 
 pegasus-large, blenderbot-400m, plbart-base, switch-base-8: google/pegasus-large, facebook/blenderbot-400M-distill,
 uclanlp/plbart-base, google/switch-base-8.
@@ -144,10 +144,11 @@ SPEECH_TOKENS = {"<|startoftranscript|>": 50258, "<|en|>": 50259, "<|transcribe|
                  "<|notimestamps|>": 50363}
 
 
-def whisper(width, layers):
+def whisper(width, layers, decoder_layers=None, vocabulary=51865, bins=80):
     def shape(transformers):
         config = transformers.WhisperConfig(
-            vocab_size=51865, d_model=width, encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=width // 64,
+            vocab_size=vocabulary, num_mel_bins=bins, d_model=width, encoder_layers=layers, decoder_layers=decoder_layers or layers,
+            encoder_attention_heads=width // 64,
             decoder_attention_heads=width // 64, encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, bos_token_id=50257,
             eos_token_id=50257, pad_token_id=50257, decoder_start_token_id=50258, suppress_tokens=None, begin_suppress_tokens=None)
         return transformers.WhisperForConditionalGeneration, config, {
@@ -156,7 +157,7 @@ def whisper(width, layers):
 
 
 PUBLISHED = {"t5-base": t5_base, "nllb-600m": nllb_600m, "marian": marian, "whisper-base": whisper(512, 6),
-             "whisper-small": whisper(768, 12)}
+             "whisper-small": whisper(768, 12), "whisper-large-v3-turbo": whisper(1280, 32, 4, 51866, 128)}
 MORE = {
     "pegasus-large": fairseq("Pegasus", {"pad": 0, "eos": 1, "unk": 105}, 1024, 16, 16, 4096, 96103, scale_embedding=True,
                              max_position_embeddings=1024, activation_function="relu", decoder_start_token_id=0, forced_eos_token_id=None),

@@ -283,8 +283,8 @@ void EngineOptions::add_engine(CLI::App& app) {
   add_field(app, "preemption-mode", scheduling, "How requests make room: auto, recompute or swap");
   add_switch(app, "--enable-prefix-caching,!--no-enable-prefix-caching", cache,
              "enable_prefix_caching",
-             "Keep the KV cache of decoder prompts for requests that begin alike (as it is), or "
-             "do not");
+             "Keep the KV cache of decoder prompts for requests that begin alike, and recent "
+             "outputs for drafts (as it is), or do not");
   add_switch(app, "--enable-encoder-cache,!--no-enable-encoder-cache", cache,
              "enable_encoder_cache",
              "Keep the encoder's result for requests with the same input (as it is), or do not");

@@ -65,7 +65,8 @@ def main():
     chance = random.Random(args.seed)
     rates = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.requests) as pool:
-        server = TandemServer(args.bin / "tandem", [args.model, "--no-enable-encoder-cache", *args.server], pathlib.Path(folder))
+        flags = ["--no-enable-encoder-cache", "--no-enable-prefix-caching", *args.server]
+        server = TandemServer(args.bin / "tandem", [args.model, *flags], pathlib.Path(folder))
         try:
             for round_ in range(args.rounds + 1):
                 for kind, fields in KINDS.items():

@@ -91,7 +91,8 @@ class Peer:
 class Tandem:
     def __init__(self, tandem, model, dtype, threads, vad_model, folder):
         vad = ["--vad-model", vad_model] if vad_model else []
-        self.server = TandemServer(tandem, [model, "--dtype", dtype, "--threads", threads, "--no-enable-encoder-cache", *vad], folder)
+        self.server = TandemServer(tandem, [model, "--dtype", dtype, "--threads", threads, "--no-enable-encoder-cache",
+                                                "--no-enable-prefix-caching", *vad], folder)
         self.url = f"http://127.0.0.1:{self.server.port}/v1/audio/transcriptions"
 
     def open(self, file, fields):

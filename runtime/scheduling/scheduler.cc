@@ -211,7 +211,7 @@ void Scheduler::take_answer(const SequenceInFlight& scheduled, const StepAnswers
 void Scheduler::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status) {
   seq.set_status(status);
   seq.drop_pending();
-  speculator_.forget(seq);
+  speculator_.forget(*queued.group, seq);
   blocks_.free(seq);
   if (queues_.sequence_finished(queued)) return encoders_.forget(queued);
   if (queued.known_to_workers && queued.group->beams() == nullptr)
@@ -224,7 +224,7 @@ void Scheduler::finish_search(QueuedGroup& queued) {
 }
 
 void Scheduler::drop(QueuedGroup& queued) {
-  for (const auto& seq : queued.group->seqs()) speculator_.forget(*seq);
+  for (const auto& seq : queued.group->seqs()) speculator_.forget(*queued.group, *seq);
   encoders_.forget(queued);
   blocks_.free_all(*queued.group);
   if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());

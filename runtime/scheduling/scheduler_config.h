@@ -15,6 +15,8 @@ struct SpeculationConfig {
   // They are looked up by the last so many tokens, the most first.
   int lookup_min = 1;
   int lookup_max = 4;
+  // With prefix caching: tokens of ended sequences in which they are looked up besides, at most.
+  int recent_tokens = 1 << 16;
   int disable_by_batch_size = 32;  // no drafts while more sequences run
   int vocabulary = 0;              // ids from there on are not the decoder's
   bool draft_model = false;        // workers have one, which makes drafts too
@@ -45,7 +47,8 @@ struct SchedulerConfig {
   int beam_vocabulary = 0;
   // Decoder prompts attend to all of themselves (ModelLimits::whole_prompts).
   bool whole_prompts = false;
-  // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8).
+  // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8). Of
+  // prefix caching is whatever ended sequences leave for others: texts for their drafts, too (§10).
   bool enable_prefix_caching = false;
   bool enable_encoder_cache = false;
   SpeculationConfig speculation = {};

@@ -16,6 +16,9 @@ void cut_behind_end(const SamplingParams& params, std::vector<int32_t>& drafts) 
   if (end != drafts.end() && !params.ignore_eos()) drafts.erase(end + 1, drafts.end());
 }
 
+// A tenant with a salt shares nothing that others could notice.
+bool shares_text(const SequenceGroup& group) { return group.params().cache_salt().empty(); }
+
 bool speculates(const SequenceGroup& group) { return group.beams() == nullptr && !group.pools(); }
 
 }  // namespace
@@ -25,19 +28,33 @@ Speculator::Speculator(const SchedulerConfig& config, BlockManager& blocks)
       runs_ahead_(config.max_steps_in_flight > 1),
       stages_(config.stages),
       blocks_(blocks),
+      recent_(config.enable_prefix_caching ? config_.recent_tokens : 0),
       times_(config_.rows_of_a_step) {
   stats_.accepted_per_position.resize(static_cast<size_t>(config_.num_tokens));
   if (config_.draft_cost > 0) model_.set_cost(config_.draft_cost);
 }
 
 DraftLookup& Speculator::lookup_of(const SequenceGroup& group, const Sequence& seq) {
-  const auto it =
-      lookups_.try_emplace(seq.seq_id(), config_, group.encoder_seq().tokens(), rates_).first;
+  const auto it = lookups_
+                      .try_emplace(seq.seq_id(), config_, group.encoder_seq().tokens(), rates_,
+                                   shares_text(group) ? &recent_ : nullptr)
+                      .first;
   DraftLookup& lookup = it->second;
   const auto tokens = seq.tokens();
   for (size_t i = lookup.num_tokens(); i < tokens.size(); ++i)
     lookup.append(tokens[i], /*generated=*/i >= static_cast<size_t>(seq.prompt_len()));
   return lookup;
+}
+
+void Speculator::forget(const SequenceGroup& group, const Sequence& seq) {
+  model_.forget(seq.seq_id());
+  const auto it = lookups_.find(seq.seq_id());
+  if (it == lookups_.end()) return;
+  lookups_.erase(it);
+  // With the end of the prompt, behind which the text begins.
+  const auto tokens = seq.tokens();
+  const auto begin = static_cast<size_t>(std::max(0, seq.prompt_len() - RecentTexts::kMost));
+  if (shares_text(group)) recent_.add(tokens.subspan(std::min(begin, tokens.size())));
 }
 
 bool Speculator::too_many(const GroupQueues& queues) const {
@@ -183,6 +200,7 @@ void Speculator::count(const SequenceInFlight& scheduled,
 
 void Speculator::check_integrity(const GroupQueues& queues) const {
   times_.check_integrity();
+  TANDEM_CHECK_LE(recent_.size(), static_cast<size_t>(config_.recent_tokens));
   size_t found = 0;
   for (const auto& [id, queued] : queues.all())
     for (const auto& seq : queued->group->seqs()) {

@@ -46,11 +46,8 @@ class Speculator {
              size_t accepted);
   // What workers have measured of a step that has been completed.
   void measure(const StepInFlight& step, const proto::StepOutput& answer);
-  // It has ended.
-  void forget(const Sequence& seq) {
-    lookups_.erase(seq.seq_id());
-    model_.forget(seq.seq_id());
-  }
+  // It has ended. Others' drafts may be looked up in its text, unless it has a salt of its own.
+  void forget(const SequenceGroup& group, const Sequence& seq);
 
   const SpeculationStats& stats() const { return stats_; }
   // Each look-up has read what its sequence has known.
@@ -79,6 +76,7 @@ class Speculator {
   const int stages_;
   BlockManager& blocks_;
   HitRates rates_;
+  RecentTexts recent_;
   std::unordered_map<int64_t, DraftLookup> lookups_;  // by sequence id
   ModelDrafts model_;
   StepTimes times_;

@@ -131,5 +131,32 @@ TEST(SpeculationCases, TakesFewerSteps) {
   EXPECT_LE(steps(6), 25);
 }
 
+// Its output, random words that nothing tells beforehand, is a draft the second time.
+TEST(SpeculationCases, ARequestThatIsSentAgainTakesFewerSteps) {
+  for (const bool caching : {true, false}) {
+    EngineConfig config = drafting(testing::golden_config("bart-tiny"), 8);
+    config.mutable_cache()->set_enable_prefix_caching(caching);
+    LLMEngine engine(config);
+    const json prompt = {{"encoder_prompt", {{"prompt_token_ids", {0, 7, 8, 9, 2}}}}};
+    const json params = {
+        {"max_tokens", 40}, {"ignore_eos", true}, {"temperature", 5.0}, {"seed", 3}};
+    std::vector<int> steps;
+    std::vector<std::string> texts;
+    for (int i = 0; i < 4; ++i) {
+      engine.add_request("r", prompt, params);
+      steps.push_back(0);
+      for (; engine.has_unfinished_requests(); ++steps.back())
+        for (const proto::RequestOutput& output : engine.step())
+          if (output.finished()) texts.push_back(output.outputs(0).text());
+    }
+    EXPECT_EQ(texts, std::vector<std::string>(4, texts.front()));
+    EXPECT_GE(steps.front(), 35);
+    if (caching)
+      EXPECT_LE(steps.back(), 20);
+    else
+      EXPECT_GE(steps.back(), 35);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

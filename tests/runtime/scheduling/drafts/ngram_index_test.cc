@@ -1,11 +1,11 @@
+#include "runtime/scheduling/drafts/ngram_index.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
-
-#include "runtime/scheduling/drafts/draft_lookup.h"
 
 namespace tandem {
 namespace {
