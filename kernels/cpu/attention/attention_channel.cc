@@ -1,5 +1,7 @@
 // The CPU's attention among features. A task is a group of a picture. It turns the group's rows
 // into columns, and is then encoder attention of a short sequence whose heads are long.
+#include <algorithm>
+
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -12,7 +14,8 @@ class ChannelAttention {
       : args_(args),
         isa_(isa_kernels()),
         groups_(args.q.dim(1) / args.width),
-        columns_floats_(round_up(args.width * args.points, kLanes16)),
+        stride_(padded_stride(args.points)),
+        columns_floats_(args.width * stride_),
         packed_floats_(ragged_packed_floats(args.width, points())),
         slice_(4 * columns_floats_ + packed_floats_ + ragged_scratch_floats(args.width, points())),
         workspace_(static_cast<float*>(
@@ -28,7 +31,7 @@ class ChannelAttention {
     h.k = turned(args_.k, row, column, q + columns_floats_);
     h.v = turned(args_.v, row, column, q + 2 * columns_floats_);
     h.out = q + 3 * columns_floats_;
-    h.ldq = h.ldk = h.ldv = h.ldo = args_.points;
+    h.ldq = h.ldk = h.ldv = h.ldo = stride_;
     h.queries = h.keys = args_.width;
     h.head_dim = points();
     h.scale = args_.scale;
@@ -36,27 +39,41 @@ class ChannelAttention {
     h.scratch = h.packed + packed_floats_;
     isa_.ragged_pack(h);
     isa_.ragged_attend(h);
-    for (int64_t t = 0; t < args_.points; ++t) {
-      float* const to = args_.out.row<float>(row + t) + column;
-      for (int64_t c = 0; c < args_.width; ++c) to[c] = h.out[c * args_.points + t];
-    }
+    for_blocks([&](int64_t first, int64_t last) {
+      for (int64_t t = first; t < last; ++t) {
+        float* const to = args_.out.row<float>(row + t) + column;
+        for (int64_t c = 0; c < args_.width; ++c) to[c] = h.out[c * stride_ + t];
+      }
+    });
   }
 
  private:
   int points() const { return static_cast<int>(args_.points); }
 
-  // [width, points] of the group.
+  // Columns a power of two apart would share a few sets of the first cache.
+  static int64_t padded_stride(int64_t points) {
+    return (ceil_div(points, kLanes16) | 1) * kLanes16;
+  }
+  // Points, as many at a time as a line of a column has: their rows stay in the first cache.
+  template <class Body>
+  void for_blocks(const Body& body) const {
+    for (int64_t first = 0; first < args_.points; first += kLanes16)
+      body(first, std::min<int64_t>(args_.points, first + kLanes16));
+  }
+
+  // [width, points] of the group, `stride_` apart.
   const float* turned(const Tensor& t, int64_t row, int64_t column, float* to) const {
-    for (int64_t i = 0; i < args_.points; ++i) {
-      const float* const from = t.row<float>(row + i) + column;
-      for (int64_t c = 0; c < args_.width; ++c) to[c * args_.points + i] = from[c];
-    }
+    for_blocks([&](int64_t first, int64_t last) {
+      for (int64_t c = 0; c < args_.width; ++c)
+        for (int64_t i = first; i < last; ++i)
+          to[c * stride_ + i] = t.row<float>(row + i)[column + c];
+    });
     return to;
   }
 
   const ops::ChannelAttentionArgs& args_;
   const IsaKernels& isa_;
-  int64_t groups_, columns_floats_, packed_floats_, slice_;
+  int64_t groups_, stride_, columns_floats_, packed_floats_, slice_;
   float* workspace_;
 };
 
