@@ -7,8 +7,10 @@ A type is one of --dtype, or that and one of --kv-cache-dtype: bfloat16/int8.
 
 Every model scores targets (`tandem score`, docs/scoring.md) in float32 and in each of --types. Targets and sources are
 random token ids by a seed, or those of --lines, a JSONL file as `tandem score` reads it: take a trained model's own
-texts where there are some. A model of images gets random pictures, and random ids beside them where it reads both. For each token of a target: |Δ| is the difference of its log-probability from fp32's; top 1
-is whether the most likely token at its place is fp32's. Prints a Markdown table. Needs Python's standard library alone.
+texts where there are some. A model of images gets random pictures, and random ids beside them where it reads both (with
+the vocabulary of a published checkpoint). For each token of a target: |Δ| is the difference of its log-probability from
+fp32's; top 1 is whether the most likely token at its place is fp32's. Prints a Markdown table. Needs Python's standard
+library alone.
 """
 import argparse, json, pathlib, random, statistics, subprocess, tempfile
 
@@ -43,7 +45,7 @@ def vocabulary(model):
 def sources(args, model, config, ids, folder):
     """Encoder prompts, as `tandem score` reads them."""
     processor = model / "preprocessor_config.json"
-    if not processor.exists() or "image_processor_type" not in json.loads(processor.read_text()):
+    if not processor.exists() or not {"image_processor_type", "image_mean"} & json.loads(processor.read_text()).keys():
         return [{"prompt_token_ids": ids(args.source_tokens)} for _ in range(args.requests)]
     import compare_requests
 

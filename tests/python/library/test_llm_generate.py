@@ -89,8 +89,8 @@ def test_seeds(llm, texts):
 
 
 def test_streams(llm, texts):
+    events = list(llm.stream(texts[0], max_tokens=25, cache_salt="no drafts from other tests"))
     whole = llm.generate(texts[0], max_tokens=25)[0]
-    events = list(llm.stream(texts[0], max_tokens=25))
     assert "".join(event.text for event in events) == whole.text
     assert [t for event in events for d in event.deltas for t in d.token_ids] == whole.outputs[0].token_ids
     assert events[-1].output.text == whole.text and all(event.output is None for event in events[:-1])

@@ -7,9 +7,13 @@
 #include <cstdint>
 #include <deque>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "runtime/scheduling/drafts/draft_lookup.h"
+#include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/scheduler_cases.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem::recent_texts_test {
 namespace {
@@ -160,6 +164,55 @@ TEST(DraftLookup, RatesOfRecentTextsAreTheirOwn) {
   for (const int32_t token : {1, 2, 55}) lookup.append(token, true);
   EXPECT_EQ(rates.of(2), before);
   EXPECT_LT(recent.rates().of(2), recent_before);
+}
+
+// --- In the scheduler ----------------------------------------------------------------------------
+
+// A request that says 100 to 129, which its source does not have; returns how many drafts it had.
+int say(Scheduler& scheduler, int source, const std::string& salt) {
+  scheduler.add_seq_group(testing_support::make_group({.request_id = "a",
+                                                       .seq_ids = {1},
+                                                       .encoder_len = 10,
+                                                       .prompt_len = 2,
+                                                       .max_tokens = 40,
+                                                       .source = source,
+                                                       .cache_salt = salt}));
+  int count = 0;
+  for (int32_t next = 100; next < 130;) {
+    const proto::StepInput step = scheduler.schedule(0);
+    Tokens said;
+    for (const auto& delta : step.deltas())
+      for (const auto& seq : delta.seqs())
+        said.assign(seq.draft_token_ids().begin(), seq.draft_token_ids().end());
+    count += static_cast<int>(said.size());
+    std::vector<testing_support::SampledToken> sampled{{"a", 1, next++}};
+    for (size_t i = 0; i < said.size() && said[i] == sampled.back().token; ++i)
+      sampled.push_back({"a", 1, next++});
+    scheduler.complete_step(testing_support::answer_of(step.step(), sampled));
+    scheduler.check_integrity();
+  }
+  scheduler.finish_sequence("a", 1, SequenceStatus::kFinishedStopped);
+  scheduler.free_finished_seq_groups();
+  scheduler.check_integrity();
+  return count;
+}
+
+// A salt on either side forbids it, and so does an engine without prefix caching.
+TEST(RecentTextsOfAScheduler, MakeDrafts) {
+  SchedulerConfig config = testing_support::config(100, 50);
+  config.speculation = {.num_tokens = 4, .vocabulary = 10'000};
+  for (const bool caching : {false, true})
+    for (const std::string first : {"", "salt"})
+      for (const std::string second : {"", "salt"}) {
+        config.enable_prefix_caching = caching;
+        Scheduler scheduler(config);
+        EXPECT_EQ(say(scheduler, 0, first), 0);
+        const int drafts = say(scheduler, 1, second);
+        if (caching && first.empty() && second.empty())
+          EXPECT_GT(drafts, 10);
+        else
+          EXPECT_EQ(drafts, 0) << caching << first << second;
+      }
 }
 
 }  // namespace

@@ -168,42 +168,6 @@ TEST_F(SchedulerDrafts, ThatAreRightCountAtOnce) {
   EXPECT_EQ(stats.accepted_per_position[0], 1);
 }
 
-// Of another request's output, which the source does not have. A salt on either side forbids it.
-TEST_F(SchedulerDrafts, MayComeOfRecentTexts) {
-  SchedulerConfig config = config_of(100, 50);
-  config.enable_prefix_caching = true;
-  for (const bool first_salted : {false, true})
-    for (const bool second_salted : {false, true}) {
-      scheduler_.emplace(config);
-      int drafted = 0;
-      for (const bool salted : {first_salted, second_salted}) {
-        scheduler_->add_seq_group(make_group({.request_id = "a",
-                                              .seq_ids = {1},
-                                              .encoder_len = 10,
-                                              .prompt_len = 2,
-                                              .max_tokens = 40,
-                                              .source = drafted,
-                                              .cache_salt = salted ? "salt" : ""}));
-        drafted = 0;
-        for (int32_t next = 100; next < 130;) {
-          const Tokens drafts = schedule();
-          drafted += static_cast<int>(drafts.size());
-          Tokens tokens;
-          for (size_t k = 0; k <= drafts.size(); ++k) {
-            tokens.push_back(next++);
-            if (k < drafts.size() && drafts[k] != tokens.back()) break;
-          }
-          complete(tokens);
-        }
-        scheduler_->finish_sequence("a", 1, SequenceStatus::kFinishedStopped);
-        scheduler_->free_finished_seq_groups();
-        scheduler_->check_integrity();
-      }
-      EXPECT_EQ(drafted > 10, !first_salted && !second_salted) << drafted;
-      EXPECT_EQ(drafted == 0, first_salted || second_salted) << drafted;
-    }
-}
-
 TEST_F(SchedulerDrafts, ThatAreWrongCostNothingBehind) {
   start(config_of(100, 50));
   ASSERT_FALSE(run_to_drafts().empty());
