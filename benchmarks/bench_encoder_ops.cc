@@ -1,18 +1,22 @@
 // The CPU's ops of encoders that attend to a part of their input, see pictures or have experts, at
 // the shapes of published models: microseconds (best and median of many), and the share of the
-// machine's rate of fused multiply-adds, which a probe measures in between. Each op is compared
-// with the reference on a small input before it is timed.
+// machine's rate of fused multiply-adds, which a probe measures in between. Each attention is
+// compared with the reference on a small input before it is timed. Experts and merging are made of
+// ops that tests compare; here they are only timed.
 //
 //   bench_encoder_ops [--threads N] [--seconds S per row]
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "benchmarks/support/machine_probes.h"
+#include "benchmarks/support/op_tensors.h"
 #include "kernels/core/context.h"
 #include "kernels/core/cpu_features.h"
 #include "kernels/ops.h"
@@ -24,19 +28,9 @@ namespace {
 using namespace bench;
 using Ints = std::vector<int32_t>;
 
-Tensor random_rows(int64_t rows, int64_t columns) {
-  static std::minstd_rand engine(1);
-  Tensor t({rows, columns}, DType::kF32);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = uniform(engine);
-  return t;
+Tensor pairs_of(const Ints& values) {
+  return index_tensor(values).reshape({std::ssize(values) / 2, 2});
 }
-Tensor list_of(const Ints& values) {
-  Tensor t({std::ssize(values)}, DType::kI32);
-  std::copy(values.begin(), values.end(), t.data<int32_t>());
-  return t;
-}
-Tensor pairs_of(const Ints& values) { return list_of(values).reshape({std::ssize(values) / 2, 2}); }
 
 // A small input of an op, where it is right, and the large one.
 class Bench {
@@ -56,7 +50,7 @@ class Bench {
     const Tensor got = args.out;
     args.out = Tensor(got.shape(), DType::kF32);
     reference(args);
-    compare(name, got, args.out);
+    expect_near(got, args.out, 1e-4, name);
     args = make(large);
     time(
         name, [&] { op(ctx_, args); }, operations);
@@ -70,16 +64,6 @@ class Bench {
   double rate() const { return probes_.rate(); }
 
  private:
-  static void compare(const std::string& name, const Tensor& got, const Tensor& expected) {
-    for (int64_t i = 0; i < got.size(); ++i) {
-      const double a = got.data<float>()[i], b = expected.data<float>()[i];
-      if (std::abs(a - b) <= 1e-4 * (1 + std::abs(b))) continue;
-      std::fprintf(stderr, "%s is wrong at %ld: %g, expected %g\n", name.c_str(),
-                   static_cast<long>(i), a, b);
-      std::exit(1);
-    }
-  }
-
   Context ctx_;
   Probes probes_;
   double seconds_;
@@ -88,10 +72,10 @@ class Bench {
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
 
 ops::RaggedAttentionArgs ragged(int64_t tokens, const Ints& starts) {
-  return {random_rows(tokens, kSize),
-          random_rows(tokens, kSize),
-          random_rows(tokens, kSize),
-          list_of(starts),
+  return {random_matrix(tokens, kSize),
+          random_matrix(tokens, kSize),
+          random_matrix(tokens, kSize),
+          index_tensor(starts),
           kHeads,
           kHeadDim,
           0.125f,
@@ -107,13 +91,13 @@ double of_attention(int64_t queries, double keys, int64_t size) {
 ops::RaggedAttentionArgs longt5(int64_t tokens, bool summaries) {
   ops::RaggedAttentionArgs args = ragged(tokens, {0, static_cast<int32_t>(tokens)});
   args.window = {127, 127};
-  args.bias = {random_rows(kHeads, 257), 128};
+  args.bias = {random_matrix(kHeads, 257), 128};
   if (!summaries) return args;
   const int64_t blocks = tokens / 16;
-  args.side = {random_rows(blocks, kSize),
-               random_rows(blocks, kSize),
+  args.side = {random_matrix(blocks, kSize),
+               random_matrix(blocks, kSize),
                pairs_of({0, static_cast<int32_t>(blocks)}),
-               {random_rows(kHeads, 257), 128},
+               {random_matrix(kHeads, 257), 128},
                16};
   return args;
 }
@@ -127,7 +111,7 @@ ops::RaggedAttentionArgs pegasus_x(int64_t tokens) {
     ranges.insert(ranges.end(), {0, carried});
   }
   ops::RaggedAttentionArgs args = ragged(tokens, starts);
-  args.side = {random_rows(carried, kSize), random_rows(carried, kSize), pairs_of(ranges)};
+  args.side = {random_matrix(carried, kSize), random_matrix(carried, kSize), pairs_of(ranges)};
   return args;
 }
 
@@ -146,10 +130,10 @@ ops::RaggedAttentionArgs bigbird(int64_t tokens) {
   }
   ops::RaggedAttentionArgs args = ragged(tokens, starts);
   args.kv_ranges = pairs_of(keys);
-  args.side = {.k = random_rows(2 * kBlock, kSize),
-               .v = random_rows(2 * kBlock, kSize),
+  args.side = {.k = random_matrix(2 * kBlock, kSize),
+               .v = random_matrix(2 * kBlock, kSize),
                .ranges = pairs_of(sides),
-               .bias = {random_rows(kHeads, kBlock + 1), 0},
+               .bias = {random_matrix(kHeads, kBlock + 1), 0},
                .unit = 0};
   return args;
 }
@@ -159,23 +143,23 @@ ops::PictureAttentionArgs swin(int64_t side) {
   constexpr int kWindow = 10, kOfHead = 32, kOfPicture = 4;
   const int64_t tokens = side * side, size = kOfPicture * kOfHead;
   const auto edge = static_cast<int>(side);
-  return {random_rows(tokens, size),
-          random_rows(tokens, size),
-          random_rows(tokens, size),
+  return {random_matrix(tokens, size),
+          random_matrix(tokens, size),
+          random_matrix(tokens, size),
           {edge, edge, kWindow, kWindow / 2},
           kOfPicture,
           kOfHead,
           0.17f,
-          random_rows(kOfPicture, (2 * kWindow - 1) * (2 * kWindow - 1)),
+          random_matrix(kOfPicture, (2 * kWindow - 1) * (2 * kWindow - 1)),
           Tensor({tokens, size}, DType::kF32)};
 }
 
 // Features of a picture in groups of 32 (Florence-2's first stage).
 ops::ChannelAttentionArgs channels(int64_t points) {
   constexpr int64_t kFeatures = 128;
-  return {random_rows(points, kFeatures),
-          random_rows(points, kFeatures),
-          random_rows(points, kFeatures),
+  return {random_matrix(points, kFeatures),
+          random_matrix(points, kFeatures),
+          random_matrix(points, kFeatures),
           points,
           32,
           0.1f,
@@ -185,21 +169,21 @@ ops::ChannelAttentionArgs channels(int64_t points) {
 // Words with boxes (UDOP).
 ops::BoxAttentionArgs boxes(int64_t words) {
   Tensor places({words, 4}, DType::kF32);
-  const Tensor corners = random_rows(words, 2);
+  const Tensor corners = random_matrix(words, 2);
   for (int64_t i = 0; i < words; ++i)
     for (int64_t j = 0; j < 4; ++j)
       places.row<float>(i)[j] = std::abs(corners.row<float>(i)[j % 2]) * (j < 2 ? 0.9f : 1.0f);
-  return {random_rows(words, kSize),
-          random_rows(words, kSize),
-          random_rows(words, kSize),
-          list_of({0, static_cast<int32_t>(words)}),
+  return {random_matrix(words, kSize),
+          random_matrix(words, kSize),
+          random_matrix(words, kSize),
+          index_tensor({0, static_cast<int32_t>(words)}),
           kHeads,
           kHeadDim,
           0.125f,
           places,
-          {random_rows(kHeads, 257), 128},
-          {random_rows(kHeads, 201), 100},
-          {random_rows(kHeads, 201), 100},
+          {random_matrix(kHeads, 257), 128},
+          {random_matrix(kHeads, 201), 100},
+          {random_matrix(kHeads, 201), 100},
           Tensor({words, kSize}, DType::kF32)};
 }
 
@@ -209,7 +193,7 @@ void bench_experts(Bench& bench, int64_t tokens, int experts, DType dtype) {
   Context& ctx = bench.ctx();
   std::vector<PackedWeight> in, out;
   for (int i = 0; i < experts; ++i) {
-    const Tensor w1 = random_rows(kInner, kSize), w2 = random_rows(kSize, kInner);
+    const Tensor w1 = random_matrix(kInner, kSize), w2 = random_matrix(kSize, kInner);
     const MatrixView v1{w1.raw(), DType::kF32, kInner, kSize, kSize};
     const MatrixView v2{w2.raw(), DType::kF32, kSize, kInner, kInner};
     in.emplace_back(ctx, std::span(&v1, 1), dtype);
@@ -224,10 +208,10 @@ void bench_experts(Bench& bench, int64_t tokens, int experts, DType dtype) {
       places[static_cast<size_t>(t)] = static_cast<int32_t>(rows.size());
       rows.push_back(t);
     }
-  const Tensor x = random_rows(tokens, kSize), theirs({tokens, kSize}, DType::kF32),
+  const Tensor x = random_matrix(tokens, kSize), theirs({tokens, kSize}, DType::kF32),
                inner({tokens, kInner}, DType::kF32), made({tokens, kSize}, DType::kF32),
-               result({tokens, kSize}, DType::kF32), factors = random_rows(tokens, 1);
-  const Tensor of_rows = list_of(rows), of_places = list_of(places).reshape({tokens, 1});
+               result({tokens, kSize}, DType::kF32), factors = random_matrix(tokens, 1);
+  const Tensor of_rows = index_tensor(rows), of_places = index_tensor(places).reshape({tokens, 1});
   bench.time(
       std::to_string(experts) + " experts " + name_of(dtype) + ", " + std::to_string(tokens),
       [&] {
@@ -251,7 +235,7 @@ void bench_experts(Bench& bench, int64_t tokens, int experts, DType dtype) {
 void bench_merging(Bench& bench, int64_t side, int64_t features) {
   Context& ctx = bench.ctx();
   const int64_t tokens = side * side, merged = tokens / 4;
-  const Tensor w = random_rows(2 * features, 4 * features), x = random_rows(tokens, features);
+  const Tensor w = random_matrix(2 * features, 4 * features), x = random_matrix(tokens, features);
   const MatrixView view{w.raw(), DType::kF32, 2 * features, 4 * features, 4 * features};
   const PackedWeight packed(ctx, std::span(&view, 1), DType::kF32);
   Ints rows;
@@ -260,8 +244,8 @@ void bench_merging(Bench& bench, int64_t side, int64_t features) {
       for (const int64_t at :
            {y * side + c, (y + 1) * side + c, y * side + c + 1, (y + 1) * side + c + 1})
         rows.push_back(static_cast<int32_t>(at));
-  const Tensor of_rows = list_of(rows), fours({tokens, features}, DType::kF32),
-               weight = random_rows(1, 4 * features).reshape({4 * features}),
+  const Tensor of_rows = index_tensor(rows), fours({tokens, features}, DType::kF32),
+               weight = random_matrix(1, 4 * features).reshape({4 * features}),
                out({merged, 2 * features}, DType::kF32);
   const Tensor together = fours.reshape({merged, 4 * features});
   bench.time(

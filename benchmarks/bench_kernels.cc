@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "benchmarks/support/machine_probes.h"
+#include "benchmarks/support/op_tensors.h"
 #include "kernels/core/context.h"
 #include "kernels/core/cpu_features.h"
 #include "kernels/ops.h"
@@ -35,26 +36,6 @@ struct Options {
 };
 
 // --- GEMM ----------------------------------------------------------------------------------------
-
-Tensor random_matrix(int64_t rows, int64_t columns) {
-  static std::minstd_rand engine(1);
-  Tensor t({rows, columns}, DType::kF32);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = uniform(engine);
-  return t;
-}
-
-void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
-                 const std::string& what) {
-  for (int64_t i = 0; i < got.dim(0); ++i)
-    for (int64_t j = 0; j < got.dim(1); ++j) {
-      const double a = got.row<float>(i)[j], b = expected.row<float>(i)[j];
-      if (std::abs(a - b) <= tolerance * (1 + std::abs(b))) continue;
-      std::fprintf(stderr, "%s is wrong at [%ld, %ld]: %g, expected %g\n", what.c_str(),
-                   static_cast<long>(i), static_cast<long>(j), a, b);
-      std::exit(1);
-    }
-}
 
 void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t k, int64_t n,
                   DType dtype) {
@@ -104,12 +85,6 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
 // --- Attention -----------------------------------------------------------------------------------
 
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
-
-Tensor index_tensor(const std::vector<int32_t>& values) {
-  Tensor t({static_cast<int64_t>(values.size())}, DType::kI32);
-  std::memcpy(t.raw(), values.data(), t.bytes());
-  return t;
-}
 
 // With a window: so many keys before and as many behind each query.
 void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,

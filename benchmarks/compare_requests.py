@@ -265,8 +265,6 @@ def compare(args, model, folder):
         notes = {}
         for name, engine in engines.items():
             if name != "hf":
-                if name == "onnx":
-                    engine.run(requests[:1])
                 answers = engine.run(requests[:args.check or 1])[1]
                 notes[name] = agreement(task_of(config), answers, exact) if args.check else "not compared"
         print(f"{model.name}: {notes}", flush=True)

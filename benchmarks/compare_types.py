@@ -49,7 +49,6 @@ def sources(args, model, config, ids, folder):
         return [{"prompt_token_ids": ids(args.source_tokens)} for _ in range(args.requests)]
     import compare_requests
 
-    args.tokens = args.source_tokens
     out = []
     for request in compare_requests.make_requests(args, config, folder, args.requests):
         text = {"prompt_token_ids": request["ids"]} if "ids" in request else {"prompt": ""}

@@ -55,13 +55,6 @@ inline int64_t bytes_to_convert(const ops::LinearArgs& args) {
   return args.x.dim(1) * (args.norm != nullptr ? 18 : 6);
 }
 
-// Words from one converted row to the next: rows a power of two apart would share a few sets of the
-// first cache.
-inline int64_t padded_row_words(int64_t words) {
-  constexpr int64_t kLine = 64 / sizeof(uint32_t);
-  return (ceil_div(words, kLine) | 1) * kLine;
-}
-
 // Where products go: the element of a row and of a panel's first feature.
 struct Destination {
   float* base;
@@ -73,8 +66,9 @@ struct Destination {
   }
 };
 
-// A panel's product with some rows, without the steps. tile: memory for sums, unless they are
-// computed in place (never for a panel that N does not fill). scales: behind the panel's weights.
+// A panel's product with some rows, without the steps.
+// tile: memory for sums that are not computed in place; those of a panel that N does not fill never
+// are. scales: behind the panel's weights.
 inline GemmBlock block_of_panel(const ops::LinearArgs& args, const LinearOperand& x,
                                 const Destination& to, int64_t panel, int64_t row, int64_t rows,
                                 bool direct, float* tile, const std::byte* scales) {

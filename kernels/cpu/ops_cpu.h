@@ -32,6 +32,13 @@ inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
 
+// Words from one row to the next: rows a power of two apart would share a few sets of the first
+// cache.
+constexpr int64_t padded_row_words(int64_t words) {
+  constexpr int64_t kLine = 64 / sizeof(uint32_t);
+  return (ceil_div(words, kLine) | 1) * kLine;
+}
+
 // Whether an output is too large for its reader to find any of it in the second-level cache. Then
 // writing past the caches saves reading the lines first.
 inline bool passes_caches(const Tensor& out) {

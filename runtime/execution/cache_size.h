@@ -30,8 +30,8 @@ CacheSize cache_size_for(const proto::EngineConfig& config, const Context& ctx,
                          const ModelConfig& model, const KvCacheSpec& spec, int ranks_on_host = 1,
                          size_t of_draft_model = 0, size_t of_recordings = 0);
 CacheSize cache_of(const proto::WorkerLoaded& worker);
-// Of caches on CPUs, which take memory as they fill: what to tell the user of those that are larger
-// than the free memory. Empty if they fit.
+// Caches on CPUs take memory as they fill. Returns a warning for the user if they are larger than
+// the free memory, else "".
 std::string cache_warning(size_t bytes_of_all_ranks, size_t free_memory);
 
 }  // namespace tandem

@@ -14,7 +14,7 @@ class ChannelAttention {
       : args_(args),
         isa_(isa_kernels()),
         groups_(args.q.dim(1) / args.width),
-        stride_(padded_stride(args.points)),
+        stride_(padded_row_words(args.points)),
         columns_floats_(args.width * stride_),
         packed_floats_(ragged_packed_floats(args.width, points())),
         slice_(4 * columns_floats_ + packed_floats_ + ragged_scratch_floats(args.width, points())),
@@ -50,10 +50,6 @@ class ChannelAttention {
  private:
   int points() const { return static_cast<int>(args_.points); }
 
-  // Columns a power of two apart would share a few sets of the first cache.
-  static int64_t padded_stride(int64_t points) {
-    return (ceil_div(points, kLanes16) | 1) * kLanes16;
-  }
   // Points, as many at a time as a line of a column has: their rows stay in the first cache.
   template <class Body>
   void for_blocks(const Body& body) const {

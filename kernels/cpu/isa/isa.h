@@ -29,8 +29,10 @@ constexpr int kI4GroupWords = kI4GroupSteps + 1;                                
 constexpr int kI4GroupBytes = kI4GroupInputs * kPanelColumns / 2 + kPanelColumns;  // of a panel
 
 // c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8. It has
-// 64 x 4 bytes of w. Of a row of x it has a float (f32), a pair or two rounded floats (bf16), or
-// four uint8, two int16 pairs, or four magnitudes and signs (int8); see GemmKernel::step_words.
+// 64 x 4 bytes of w, and GemmKernel::step_words of a row of x:
+// - f32: a float.
+// - bf16: a pair, or two rounded floats.
+// - int8: four uint8; or two pairs of int16; or four magnitudes, then four signs.
 struct GemmBlock {
   const void* x;  // [rows][steps]
   int64_t ldx;    // 4-byte words from row to row
@@ -204,8 +206,8 @@ struct RowPeak {
 };
 
 // Consecutive keys or values of one head, `stride` elements apart, and `rows` queries that read
-// them: rows of scratch memory (at `x`, ldx floats apart) that are zero beyond head_dim up to a
-// multiple of 16. kernels/layouts has them anywhere in memory.
+// them. Queries are rows of scratch memory (at `x`, ldx floats apart), zero beyond head_dim up to a
+// multiple of 16. kernels/layouts has keys and values anywhere in memory.
 struct StridedRun {
   const void* data;
   int64_t stride, count;
@@ -282,9 +284,9 @@ int64_t first_cache_bytes();
 // Between ops only. For tests and benchmarks; negative: the machine's again.
 void set_first_cache_bytes(int64_t bytes);
 
-// Sizes of scratch memory, in floats; multiples of 16. With windows, `keys` is the sum of two
-// numbers, each rounded up to panels: the keys that a call packs or that kRaggedRows queries see,
-// with those before them in their panel, and the global keys.
+// Sizes of scratch memory, in floats; multiples of 16. With windows, `keys` is a sum of two
+// numbers, each rounded up to panels. The first: keys that a call packs or that kRaggedRows queries
+// see, with those before them in their panel. The second: the global keys.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
 int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim);

@@ -25,6 +25,7 @@ inline uint32_t largest_magnitude(const float* x, int64_t k) {
   return largest;
 }
 
+// quantise_row() returns what the sums of the row's products lack (IsaKernels::to_i8_steps).
 #if defined(TANDEM_ISA_VNNI)
 // Bytes q + 128, four in a word; those beyond k are 128.
 constexpr uint32_t kQuantisedZero = 0x80808080u;

@@ -27,10 +27,9 @@ void DraftLookup::append(int32_t token, bool generated) {
   const bool said = next_.length > 0;
   const bool hit = said && text_of(next_)[next_.place] == token;
   if (said && generated) {
-    HitRates& rates = next_.is_recent ? recent_->rates() : rates_;
-    expected_ = expected_ * kOwnMemory + rates.of(next_.length);
+    expected_ = expected_ * kOwnMemory + rates().of(next_.length);
     hits_ = hits_ * kOwnMemory + hit;
-    rates.record(next_.length, hit);
+    rates().record(next_.length, hit);
   }
   index_.append(token);
   ++num_tokens_;
@@ -62,8 +61,7 @@ void DraftLookup::predict(bool hit) {
 }
 
 double DraftLookup::likelihood(int length) const {
-  const HitRates& rates = next_.is_recent ? recent_->rates() : rates_;
-  return std::min(rates.of(length) * (hits_ + kOwnWeight) / (expected_ + kOwnWeight), kSurest);
+  return std::min(rates().of(length) * (hits_ + kOwnWeight) / (expected_ + kOwnWeight), kSurest);
 }
 
 double DraftLookup::draft(int pending, int most, double least, std::vector<int32_t>& tokens) const {

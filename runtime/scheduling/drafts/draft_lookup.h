@@ -46,6 +46,8 @@ class DraftLookup {
     return next.is_recent ? std::span<const int32_t>(found_) : index_.text();
   }
   bool says_something(const Next& next) const;
+  // Of texts of the kind that next_ is in.
+  HitRates& rates() const { return next_.is_recent ? recent_->rates() : rates_; }
   double likelihood(int length) const;
   void predict(bool hit);
 

@@ -31,7 +31,6 @@ class RecentTexts {
   Match find(std::span<const int32_t> text) const;
 
   HitRates& rates() { return rates_; }
-  const HitRates& rates() const { return rates_; }
   size_t size() const { return now_.text().size() + before_.text().size(); }
   void check_integrity() const;
 

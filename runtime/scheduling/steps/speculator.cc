@@ -52,9 +52,8 @@ void Speculator::forget(const SequenceGroup& group, const Sequence& seq) {
   if (it == lookups_.end()) return;
   lookups_.erase(it);
   // With the end of the prompt, behind which the text begins.
-  const auto tokens = seq.tokens();
   const auto begin = static_cast<size_t>(std::max(0, seq.prompt_len() - RecentTexts::kMost));
-  if (shares_text(group)) recent_.add(tokens.subspan(std::min(begin, tokens.size())));
+  if (shares_text(group)) recent_.add(seq.tokens().subspan(begin));
 }
 
 bool Speculator::too_many(const GroupQueues& queues) const {
