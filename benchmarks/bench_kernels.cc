@@ -88,7 +88,7 @@ constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
 
 // With a window: so many keys before and as many behind each query.
 void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
-                  int64_t length, int32_t window = ops::Window::kAll, bool bf16 = false) {
+                  int64_t length, int32_t window = ops::Window::kAll, bool in_16_bits = false) {
   const int64_t t = sequences * length;
   const Tensor qkv = random_matrix(t, 3 * kSize);
   std::vector<int32_t> indptr;
@@ -102,16 +102,16 @@ void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t 
                                 0.125f,
                                 Tensor({t, kSize}, DType::kF32)};
   args.window = {window, window};
-  args.bf16 = bf16;
+  args.in_16_bits = in_16_bits;
   ops::ragged_attention(ctx, args);
-  std::string name = std::string(bf16 ? "encoder bf16 " : "encoder ") + std::to_string(sequences) +
-                     " x " + std::to_string(length);
+  std::string name = std::string(in_16_bits ? "encoder, 16 bits " : "encoder ") +
+                     std::to_string(sequences) + " x " + std::to_string(length);
   if (window != ops::Window::kAll) name += ", window " + std::to_string(window);
   if (t <= 256) {
     ops::RaggedAttentionArgs expected = args;
     expected.out = Tensor({t, kSize}, DType::kF32);
     reference::ragged_attention(expected);
-    expect_near(args.out, expected.out, bf16 ? 1e-2 : 1e-5, name);
+    expect_near(args.out, expected.out, in_16_bits ? 1e-2 : 1e-5, name);
   }
   const Timing timing =
       measure(probes, options.seconds, [&](int) { ops::ragged_attention(ctx, args); });

@@ -134,10 +134,10 @@ struct RaggedAttentionArgs {
   // kernel gives the same bits.
   Tensor global_rows = {};    // [G] i32
   Tensor global_indptr = {};  // [S + 1] i32
-  // Lets the CPU round queries, keys, values and the exponentials of scores to bf16 and sum in f32.
-  // It does so if the level has bf16 products and the sequence has neither a window nor global
-  // keys. (A device goes by its activations' type.)
-  bool bf16 = false;
+  // Lets the CPU round queries, keys, values and the exponentials of scores to 16 bits: to bf16, or
+  // to int16 with scales. It does so if the level has such a kernel and the sequence has neither a
+  // window nor global keys. (A device goes by its activations' type.)
+  bool in_16_bits = false;
   // If the keys of a sequence's queries are other tokens than these: those of sequence i are the
   // rows [kv_ranges[i][0], kv_ranges[i][1]) of k and v. Several may have the same. Then without
   // bias by distance, window and global tokens. Empty: `indptr` is of q, k, v and out.

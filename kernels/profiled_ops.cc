@@ -47,7 +47,7 @@ struct OpWords<ops::RaggedAttentionArgs> {
   }
   static void say(ProfileSpan& span, const ops::RaggedAttentionArgs& args) {
     span.say({args.q.dim(0), args.indptr.dim(0) - 1, args.num_heads, args.head_dim},
-             args.bf16 ? "bfloat16" : name_of(args.q.dtype()));
+             args.in_16_bits ? "16 bits" : name_of(args.q.dtype()));
   }
 };
 

@@ -238,10 +238,13 @@ void add_drafting(CLI::App& app, EngineOptions& options) {
                  "A smaller model of the same vocabulary, which guesses as well: a directory or an "
                  "id at the hub; without --num-speculative-tokens, up to 5 tokens (CPUs only)")
       ->type_name("DIR|ORG/NAME");
+  add_field(app, "draft-dtype", *options.config.mutable_drafting(),
+            "Type that the draft model computes in: float32, bfloat16, int8, int4, or auto: int8 "
+            "(or int4 as the model); drafts change no token");
   app.add_option("--speculative-config", options.speculative_config,
                  "The same as a JSON object with vLLM's names: method (ngram or draft_model), "
                  "model, num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "
-                 "disable_by_batch_size, draft_cost")
+                 "disable_by_batch_size, draft_cost, dtype")
       ->type_name("JSON");
 }
 

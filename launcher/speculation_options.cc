@@ -39,6 +39,10 @@ void read_speculation(const std::string& text, proto::DraftingConfig& config) {
       if (!value.is_string() || value.get<std::string>().empty())
         throw invalid_request(kFlag, key + ": " + value.dump() + " is not a model's name");
       config.set_draft_model(value.get<std::string>());
+    } else if (key == "dtype") {
+      if (!value.is_string())
+        throw invalid_request(kFlag, key + ": " + value.dump() + " is not a type's name");
+      config.set_draft_dtype(value.get<std::string>());
     } else if (key == "draft_cost") {
       if (!value.is_number())
         throw invalid_request(kFlag, key + ": " + value.dump() + " is not a number");
@@ -49,10 +53,11 @@ void read_speculation(const std::string& text, proto::DraftingConfig& config) {
                                        "; drafts are looked up (\"ngram\"), or come from a model "
                                        "besides (\"draft_model\")");
     } else {
-      throw invalid_request(kFlag, "\"" + key +
-                                       "\" is not known; there are method, model, "
-                                       "num_speculative_tokens, prompt_lookup_min, "
-                                       "prompt_lookup_max, disable_by_batch_size and draft_cost");
+      throw invalid_request(kFlag,
+                            "\"" + key +
+                                "\" is not known; there are method, model, "
+                                "num_speculative_tokens, prompt_lookup_min, "
+                                "prompt_lookup_max, disable_by_batch_size, draft_cost and dtype");
     }
   }
   const std::string method = json.value("method", json.contains("model") ? "draft_model" : "ngram");

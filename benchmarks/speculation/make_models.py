@@ -3,11 +3,16 @@
 
     make_models.py widened --model examples/demo-model --out DIR [--decoder-width N] [--encoder-width N]
     make_models.py copying --out DIR [--seed N]
+    make_models.py doubled --model WHISPER --out DIR [--layers 12]
+    make_models.py noisy --model WHISPER --out DIR --noise 0.1 [--seed N]
 
 widened: a BART with feed-forward layers made wider by weights that are zero: the same tokens, at the cost of a larger
 model. By default a step of the demo model reads as many weights as one of BART-base's.
 copying: a model of BART-base's shape, made by hand, that copies its source: cross-attention finds the position, and the
 head what stands there. Sampled with a temperature it makes mistakes, as an extract with light edits has.
+doubled: a Whisper that computes what another does, with each dimension there twice and with further layers that add nothing:
+of tiny, the shape of small. It is the other's slower equal, with the same texts of real speech.
+noisy: a Whisper whose decoder's weights are each off by a random share: a draft model that is wrong now and then.
 """
 import argparse, json, pathlib, shutil, struct
 
@@ -129,6 +134,59 @@ def copy_model(args):
     (path / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
+NUMBERS = {"F16": "<f2", "F32": "<f4"}
+
+
+def arrays(path):
+    return {name: np.frombuffer(data, NUMBERS[dtype]).reshape(shape).astype(np.float32)
+            for name, (dtype, shape, data) in read(path / "model.safetensors").items()}
+
+
+def write_whisper(args, tensors, **config):
+    source, out = pathlib.Path(args.model), pathlib.Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    for file in source.iterdir():
+        if file.suffix in (".json", ".txt"):
+            shutil.copyfile(file, out / file.name)
+    write(out / "model.safetensors", {name: ("F32", list(t.shape), np.ascontiguousarray(t, np.float32).tobytes())
+                                      for name, t in tensors.items()})
+    config = {**json.loads((source / "config.json").read_text()), **config, "dtype": "float32"}
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def twice(name, t):
+    """x is [x, x] everywhere, also between layers; so a product of it has half its weight twice."""
+    if "embed_" in name:
+        return np.concatenate([t, t], axis=1)
+    if name.endswith("decoder.layer_norm.weight") or name.endswith("decoder.layer_norm.bias"):
+        t = t / 2  # the head is the table of embeddings, which is not halved
+    out = np.concatenate([t, t], axis=0)
+    if t.ndim == 1 or name.endswith("conv1.weight"):  # conv1 reads the features, which are there once
+        return out
+    return np.concatenate([out, out], axis=1) / 2
+
+
+def double(args):
+    tensors = {name: twice(name, t) for name, t in arrays(pathlib.Path(args.model)).items() if name != "proj_out.weight"}
+    config = json.loads((pathlib.Path(args.model) / "config.json").read_text())
+    for half in ("encoder", "decoder"):
+        last = f"model.{half}.layers.{config[f'{half}_layers'] - 1}."
+        for name in [name for name in tensors if name.startswith(last)]:
+            for i in range(config[f"{half}_layers"], args.layers):
+                silent = "out_proj" in name or ".fc2." in name
+                tensors[f"model.{half}.layers.{i}.{name[len(last):]}"] = tensors[name] * (0 if silent else 1)
+    sizes = ("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_attention_heads", "decoder_attention_heads")
+    layers = {f"{half}_layers": max(args.layers, config[f"{half}_layers"]) for half in ("encoder", "decoder")}
+    write_whisper(args, tensors, **{size: 2 * config[size] for size in sizes}, **layers, num_hidden_layers=layers["encoder_layers"])
+
+
+def disturb(args):
+    rng = np.random.default_rng(args.seed)
+    write_whisper(args, {name: t * (1 + args.noise * rng.standard_normal(t.shape, np.float32))
+                         if name.startswith("model.decoder.layers") and t.ndim == 2 else t
+                         for name, t in arrays(pathlib.Path(args.model)).items()})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -140,7 +198,16 @@ def main():
     copying = commands.add_parser("copying")
     copying.add_argument("--seed", type=int, default=0)
     copying.set_defaults(run=copy_model)
-    for command in (wide, copying):
+    doubled = commands.add_parser("doubled")
+    doubled.add_argument("--layers", type=int, default=12, help="of encoder and decoder")
+    doubled.set_defaults(run=double)
+    noisy = commands.add_parser("noisy")
+    noisy.add_argument("--noise", type=float, required=True, help="standard deviation of a weight, as a share of it")
+    noisy.add_argument("--seed", type=int, default=0)
+    noisy.set_defaults(run=disturb)
+    for command in (doubled, noisy):
+        command.add_argument("--model", required=True)
+    for command in (wide, copying, doubled, noisy):
         command.add_argument("--out", required=True)
     args = parser.parse_args()
     args.run(args)

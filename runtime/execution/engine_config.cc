@@ -83,6 +83,16 @@ std::optional<DType> kv_cache_dtype_of(const EngineConfig& config) {
                 config.cache().kv_cache_dtype(), "--kv-cache-dtype");
 }
 
+DType draft_dtype_of(const EngineConfig& config, DType dtype) {
+  return choose(Dtypes{{"auto", std::nullopt},
+                       {"float32", DType::kF32},
+                       {"bfloat16", DType::kBF16},
+                       {"int8", DType::kI8},
+                       {"int4", DType::kI4}},
+                dtype_named(config.drafting().draft_dtype()), "--draft-dtype")
+      .value_or(dtype == DType::kI4 ? DType::kI4 : DType::kI8);
+}
+
 Quantization quantization_of(const EngineConfig& config) {
   return choose(Choices<Quantization>{{"none", Quantization::kNone},
                                       {"int8", Quantization::kInt8},
@@ -159,6 +169,7 @@ void check_config(const EngineConfig& config) {
   const proto::CacheConfig& cache = config.cache();
   asked_dtype(config);
   kv_cache_dtype_of(config);
+  draft_dtype_of(config, DType::kF32);
   quantization_of(config);
   preemption_of(config);
   tunes_gemms(config);

@@ -29,6 +29,9 @@ void check_config(const EngineConfig& config);
 std::optional<DType> asked_dtype(const EngineConfig& config);
 std::optional<DType> kv_cache_dtype_of(const EngineConfig& config);
 Quantization quantization_of(const EngineConfig& config);
+// The type of the draft model beside a model of `dtype`. "auto" is int8, because no draft changes a
+// token, or the model's own if that is int4. Throws InputError naming the flag.
+DType draft_dtype_of(const EngineConfig& config, DType dtype);
 inline int stages_of(const EngineConfig& config) {
   return config.parallel().pipeline_parallel_size();
 }

@@ -107,8 +107,11 @@ class ModelWorker final : public Worker {
         spdlog::warn("{}", line);
     size_t draft_block = 0;
     if (const std::string& draft = config_.drafting().draft_model(); !draft.empty()) {
-      draft_model_ = load_draft_model(model_config, checkpoint, draft, build.without_adapters(),
+      Build of_draft = build.without_adapters();
+      of_draft.dtype = draft_dtype_of(config_, dtype);
+      draft_model_ = load_draft_model(model_config, checkpoint, draft, of_draft,
                                       /*tokenizers=*/setup.rank() == 0);
+      draft_model_->rows_of_a_target_step = rows_of_a_step(dtype, cpu_isa());
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
     // Stages on devices take their turns through the host: their steps are not recorded.

@@ -97,6 +97,7 @@ TEST(Cli, ServeChecksItsFlags) {
       {{"--pp", "5", "--distributed-executor-backend", "threads"}, "--pipeline-parallel-size"},
       {{"--pp", "2", "--pipeline-layers", "1,2,1"}, "--pipeline-layers"},
       {{"--pp", "2", "--draft-model", kTiny}, "--draft-model"},
+      {{"--draft-model", kTiny, "--draft-dtype", "float8"}, "--draft-dtype"},
       {{"--distributed-executor-backend", "ray"}, "--distributed-executor-backend"},
       {{"--run-ahead", "99"}, "--run-ahead"},
       {{"--cpu-binding", "all"}, "--cpu-binding"},

@@ -34,6 +34,9 @@ TEST(SpeculationOptions, HaveVllmsNames) {
   EXPECT_EQ(c.draft_cost(), 0);
   read_speculation(R"({"model": "x", "num_speculative_tokens": 3, "draft_cost": 0.25})", c);
   EXPECT_EQ(c.draft_cost(), 0.25);
+  EXPECT_EQ(c.draft_dtype(), "auto");
+  read_speculation(R"({"model": "x", "num_speculative_tokens": 3, "dtype": "bfloat16"})", c);
+  EXPECT_EQ(c.draft_dtype(), "bfloat16");
 }
 
 TEST(SpeculationOptions, SayWhatIsWrong) {
@@ -51,6 +54,7 @@ TEST(SpeculationOptions, SayWhatIsWrong) {
       {R"({"num_speculative_tokens": 3, "model": 7})", "model: 7"},
       {R"({"num_speculative_tokens": 3, "model": ""})", "model"},
       {R"({"num_speculative_tokens": 3, "draft_cost": "x"})", "draft_cost"},
+      {R"({"num_speculative_tokens": 3, "dtype": 8})", "dtype"},
       {R"({"model": "x"})", "num_speculative_tokens is missing"},
       {R"({"num_speculative_tokens": 3, "prompt_lookup_mim": 1})", "prompt_lookup_mim"}};
   for (const auto& [text, words] : cases) {

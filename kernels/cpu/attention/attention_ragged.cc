@@ -12,7 +12,6 @@ namespace {
 // With windows each task packs its own.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
 constexpr int64_t kQueriesPerWindowTask = 10 * kRaggedRows;
-constexpr int64_t kQueriesPerBf16Task = 4 * kRaggedBf16Rows;  // at least: see lengthen_bf16_tasks()
 
 class RaggedAttention {
  public:
@@ -22,8 +21,9 @@ class RaggedAttention {
         kv_heads_(args.num_kv_heads == 0 ? args.num_heads : args.num_kv_heads),
         group_(args.num_heads / kv_heads_),
         sequences_(args.indptr.dim(0) - 1),
-        indptr_(args.indptr.data<int32_t>()) {
-    lengthen_bf16_tasks(ctx.threads());
+        indptr_(args.indptr.data<int32_t>()),
+        queries_per_16_bit_task_(4 * isa_.ragged_16.rows) {
+    lengthen_16_bit_tasks(ctx.threads());
     streams_ = args.head_dim % kLanes16 == 0 && passes_caches(args.out);
     int64_t packed = 0, scratch = 0, rows = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
@@ -31,9 +31,9 @@ class RaggedAttention {
         rows = std::max(rows, paged_scratch_floats(kPagedQueries, keys(s), args.head_dim));
         continue;
       }
-      if (in_bf16(s)) {
-        packed = std::max(packed, ragged_bf16_packed_floats(keys(s), args.head_dim));
-        scratch = std::max(scratch, ragged_bf16_scratch_floats(args.head_dim));
+      if (in_16_bits(s)) {
+        packed = std::max(packed, ragged_16_packed_floats(keys(s), args.head_dim));
+        scratch = std::max(scratch, ragged_16_scratch_floats(args.head_dim));
         continue;
       }
       packed = std::max(
@@ -73,12 +73,12 @@ class RaggedAttention {
     h.queries = std::min(queries_per_task(s), queries(s) - q0);
     if (reads_rows(s)) return attend_rows(h, thread);
     const int64_t id = (first_[s] + (windowed ? block : 0)) * kv_heads_ + kv_head;
-    const bool bf16 = in_bf16(s);
+    const bool narrow = in_16_bits(s);
     if (*packed_id(thread) != id) {
-      (bf16 ? isa_.ragged_pack_bf16 : windowed ? isa_.window_pack : isa_.ragged_pack)(h);
+      (narrow ? isa_.ragged_16.pack : windowed ? isa_.window_pack : isa_.ragged_pack)(h);
       *packed_id(thread) = id;
     }
-    (bf16 ? isa_.ragged_attend_bf16 : windowed ? isa_.window_attend : isa_.ragged_attend)(h);
+    (narrow ? isa_.ragged_16.attend : windowed ? isa_.window_attend : isa_.ragged_attend)(h);
   }
 
  private:
@@ -105,17 +105,17 @@ class RaggedAttention {
     return !args_.kv_ranges.empty() && queries(s) <= kRaggedRows && side_keys(s) == 0 &&
            args_.k.row_stride() == args_.v.row_stride();
   }
-  bool in_bf16(int64_t s) const {
-    return args_.bf16 && isa_.ragged_attend_bf16 != nullptr && args_.kv_ranges.empty() &&
+  bool in_16_bits(int64_t s) const {
+    return args_.in_16_bits && isa_.ragged_16.attend != nullptr && args_.kv_ranges.empty() &&
            !has_window(s);
   }
   int64_t queries_per_task(int64_t s) const {
     if (reads_rows(s)) return kPagedQueries;
-    if (in_bf16(s)) return bf16_queries_;
+    if (in_16_bits(s)) return queries_per_16_bit_task_;
     return has_window(s) ? kQueriesPerWindowTask : kQueriesPerTask;
   }
   // Two threads that share a head both pack its keys: as few tasks as still even out the threads.
-  void lengthen_bf16_tasks(int threads) {
+  void lengthen_16_bit_tasks(int threads) {
     int64_t longest = 0;
     for (int64_t s = 0; s < sequences_; ++s) longest = std::max(longest, queries(s));
     const auto tasks_of = [&](int64_t size) {
@@ -123,8 +123,8 @@ class RaggedAttention {
       for (int64_t s = 0; s < sequences_; ++s) blocks += ceil_div(queries(s), size);
       return blocks * args_.num_heads;
     };
-    while (bf16_queries_ < longest && tasks_of(2 * bf16_queries_) >= 16 * threads)
-      bf16_queries_ *= 2;
+    int64_t& size = queries_per_16_bit_task_;
+    while (0 < size && size < longest && tasks_of(2 * size) >= 16 * threads) size *= 2;
   }
   int64_t side_keys(int64_t s) const {
     if (args_.side.ranges.empty()) return 0;
@@ -219,7 +219,7 @@ class RaggedAttention {
   int64_t kv_heads_, group_;  // heads of keys, and heads of queries for each
   int64_t sequences_;
   const int32_t* indptr_;
-  int64_t bf16_queries_ = kQueriesPerBf16Task;  // of a task
+  int64_t queries_per_16_bit_task_;
   int64_t packed_floats_, slice_;
   float* workspace_;
   int64_t* first_;

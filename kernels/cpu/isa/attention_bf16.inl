@@ -1,7 +1,9 @@
 // Encoder attention of one head in bf16: queries, keys, values and the exponentials of scores are
-// rounded to bf16, sums are f32. Keys are taken kRaggedBf16Keys at a time from the first of the
+// rounded to bf16, sums are f32. Keys are taken kRagged16Keys at a time from the first of the
 // sequence on, with the largest score so far; nothing depends on which queries are taken together.
 // Head dimensions and keys are filled up with zeros to whole tiles.
+
+constexpr int kBf16Rows = kRagged16Rows;  // at a time
 
 // Words of a row of queries or keys, pairs of values of a column.
 inline int64_t dim_steps(const RaggedHead& h) { return round_up(h.head_dim, 32) / 2; }
@@ -13,9 +15,6 @@ inline uint32_t* packed_words(const RaggedHead& h) { return reinterpret_cast<uin
 inline uint32_t* packed_value_words(const RaggedHead& h) {
   return packed_words(h) + round_up(h.keys, kPanelColumns) * dim_steps(h);
 }
-
-// At most 16, at least 0.
-inline int lanes_of(int64_t n) { return n >= 16 ? 16 : n < 0 ? 0 : static_cast<int>(n); }
 
 // x times scale, rounded, zeros behind its n values.
 inline void rounded_steps(const float* x, int64_t n, float scale, int64_t steps, uint32_t* out) {
@@ -71,7 +70,7 @@ void ragged_pack_bf16(const RaggedHead& h) {
     pack_value_steps(h, d0, columns_from(d0, h.head_dim), values);
 }
 
-// c (+)= x w for up to kRaggedBf16Rows rows of whole tiles.
+// c (+)= x w for up to kBf16Rows rows of whole tiles.
 inline void multiply_steps(const uint32_t* x, int64_t ldx, int64_t rows, const uint32_t* w,
                            int64_t steps, float* c, int64_t ldc, bool accumulate) {
   GemmBlock b{};
@@ -103,32 +102,6 @@ inline V exp2_rough(V x) {
   return scale(p, x);  // takes the floor of x
 }
 
-constexpr float kLog2e = 1.442695041f;
-
-// What goes on from block to block of keys.
-struct SoftRow {
-  float top;  // the largest score so far
-  V sum;      // of the exponentials, by lane
-};
-
-// The largest of n scores, a multiple of 32.
-inline float largest_of(const float* p, int64_t n) {
-  V best[2] = {load(p), load(p + 16)};
-  for (int64_t j = 32; j < n; j += 32) {
-    best[0] = max(best[0], load(p + j));
-    best[1] = max(best[1], load(p + j + 16));
-  }
-  const V both[1] = {max(best[0], best[1])};
-  return reduce_max(both);
-}
-
-// A new largest score: `acc`, the sum of values so far, follows.
-[[gnu::noinline]] void raise_top(SoftRow& row, float largest, float* acc, int64_t width) {
-  const V factor = exp2_flushed(set1((row.top - largest) * kLog2e));
-  row.sum = row.sum * factor;
-  for (int64_t d = 0; d < width; d += 16) store(acc + d, load(acc + d) * factor);
-}
-
 // The exponentials of n scores, a multiple of 32, rounded where the scores lay, as pairs.
 inline void soften(float* p, int64_t n, SoftRow& row) {
   const V scale = set1(kLog2e);
@@ -143,38 +116,29 @@ inline void soften(float* p, int64_t n, SoftRow& row) {
   row.sum = sum;
 }
 
-// Cap, bias, and no weight for what fills up the n keys from j on.
-inline void adjust_block_scores(const RaggedHead& h, int64_t query, int64_t j, int64_t n,
-                                float* scores) {
-  if (h.soft_cap > 0) soft_cap(h.soft_cap, scores, n);
-  if (h.bias.values != nullptr)
-    add_bias(scores, n, h.bias.values, h.bias.last, h.bias.zero - (h.position + query) + j);
-  for (int64_t i = n; i % 32 != 0; ++i) scores[i] = -__builtin_inff();
-}
-
 void ragged_attend_bf16(const RaggedHead& h) {
   const int64_t steps = dim_steps(h), width = round_up(h.head_dim, kPanelColumns);
-  const int64_t lds = kRaggedBf16Keys + 16, lda = width + 16;
-  uint32_t* q = reinterpret_cast<uint32_t*>(h.scratch);  // [kRaggedBf16Rows][steps]
-  float* scores = h.scratch + kRaggedBf16Rows * steps;   // [kRaggedBf16Rows][lds]
-  float* acc = scores + kRaggedBf16Rows * lds;           // [kRaggedBf16Rows][lda]
-  SoftRow soft[kRaggedBf16Rows];
-  float tops[kRaggedBf16Rows];
-  for (int64_t row = 0; row < h.queries; row += kRaggedBf16Rows) {
-    const int64_t rows = h.queries - row < kRaggedBf16Rows ? h.queries - row : kRaggedBf16Rows;
+  const int64_t lds = kRagged16Keys + 16, lda = width + 16;
+  uint32_t* q = reinterpret_cast<uint32_t*>(h.scratch);  // [kBf16Rows][steps]
+  float* scores = h.scratch + kBf16Rows * steps;   // [kBf16Rows][lds]
+  float* acc = scores + kBf16Rows * lds;           // [kBf16Rows][lda]
+  SoftRow soft[kBf16Rows];
+  float tops[kBf16Rows];
+  for (int64_t row = 0; row < h.queries; row += kBf16Rows) {
+    const int64_t rows = h.queries - row < kBf16Rows ? h.queries - row : kBf16Rows;
     for (int64_t i = 0; i < rows; ++i) {
       soft[i] = {-__builtin_inff(), zero()};
-      prefetch_row(h.q + (row + kRaggedBf16Rows + i) * h.ldq, h.head_dim);
+      prefetch_row(h.q + (row + kBf16Rows + i) * h.ldq, h.head_dim);
       rounded_steps(h.q + (row + i) * h.ldq, h.head_dim, h.scale, steps, q + i * steps);
     }
-    for (int64_t j = 0; j < h.keys; j += kRaggedBf16Keys) {
-      const int64_t n = h.keys - j < kRaggedBf16Keys ? h.keys - j : kRaggedBf16Keys,
+    for (int64_t j = 0; j < h.keys; j += kRagged16Keys) {
+      const int64_t n = h.keys - j < kRagged16Keys ? h.keys - j : kRagged16Keys,
                     padded = round_up(n, 32);
       for (int64_t i = 0; i < n; i += kPanelColumns)
         multiply_steps(q, steps, rows, packed_words(h) + (j + i) * steps, steps, scores + i, lds,
                        false);
       for (int64_t i = 0; i < rows; ++i) {
-        adjust_block_scores(h, row + i, j, n, scores + i * lds);
+        adjust_block_scores(h, row + i, j, n, 32, scores + i * lds);
         tops[i] = largest_of(scores + i * lds, padded);
       }
       for (int64_t i = 0; i < rows; ++i) {

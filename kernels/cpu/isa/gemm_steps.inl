@@ -56,8 +56,8 @@ struct StepBf16 {
 // A word of x that was stored as the bits of a float, of two int16 or bf16, or of four int8.
 typedef float StoredBits __attribute__((may_alias));
 
-#ifdef TANDEM_ISA_SDOT
-// All products of a word in one instruction of ARM, both factors as they are stored.
+#if defined(TANDEM_ISA_SDOT) || defined(TANDEM_ISA_I16)
+// All products of a word in one instruction, both factors as they are stored.
 template <class Dot>
 struct StepOfWords {
   typedef StoredBits Word;
@@ -201,4 +201,15 @@ struct I8Parts {
   }
 };
 typedef StepInParts<I8Parts> StepI8;
+#endif
+
+#ifdef TANDEM_ISA_I16
+// Two products of int16. Of attention alone: no weight is stored so.
+struct DotI16 {
+  static constexpr bool kIntegers = true;
+  [[gnu::always_inline]] static V add_products(V acc, V w, V x) {
+    return add_i16_products(x, w, acc);
+  }
+};
+typedef StepOfWords<DotI16> StepI16;
 #endif

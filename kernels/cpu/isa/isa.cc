@@ -63,15 +63,17 @@ int64_t ragged_scratch_floats(int64_t keys, int head_dim) {
          kRaggedRows * (round_up(keys, kPanelColumns) + kLanes16);
 }
 
-int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim) {
-  return round_up(keys, kPanelColumns) * round_up(head_dim, 32) / 2 +
-         round_up(keys, 32) / 2 * round_up(head_dim, kPanelColumns);
+// Pairs of keys and of values, and the scales of keys and of blocks of values.
+int64_t ragged_16_packed_floats(int64_t keys, int head_dim) {
+  const int64_t width = round_up(head_dim, kPanelColumns);
+  return round_up(keys, kPanelColumns) * (round_up(head_dim, 32) / 2 + 1) +
+         round_up(keys, 32) / 2 * width + round_up(keys, kRagged16Keys) / kRagged16Keys * width;
 }
 
-// Queries, scores and sums of values (attention_bf16.inl).
-int64_t ragged_bf16_scratch_floats(int head_dim) {
-  return kRaggedBf16Rows * (round_up(head_dim, 32) / 2 + kRaggedBf16Keys + kLanes16 +
-                            round_up(head_dim, kPanelColumns) + kLanes16);
+// Queries, scores, sums of values, and those of a block.
+int64_t ragged_16_scratch_floats(int head_dim) {
+  return kRagged16Rows * (round_up(head_dim, 32) / 2 + kRagged16Keys + kLanes16 +
+                          round_up(head_dim, kPanelColumns) + kLanes16 + kPanelColumns);
 }
 
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim) {

@@ -133,8 +133,8 @@ struct RaggedHead {
   int64_t ld_table;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
-// In bf16: queries and keys (a multiple of kPanelColumns) at a time.
-constexpr int kRaggedBf16Rows = 32, kRaggedBf16Keys = 128;
+// With operands of 16 bits: keys (a multiple of kPanelColumns) at a time, and the most queries.
+constexpr int kRagged16Keys = 128, kRagged16Rows = 32;
 
 // Some heads of keys of one sequence in the paged cache, and consecutive queries of the heads that
 // read them. As a rule at most kPagedRows pairs of a head and a query.
@@ -215,6 +215,14 @@ struct StridedRun {
   int rows;
 };
 
+// ragged_pack and ragged_attend with operands of 16 bits, without windows: bf16
+// (attention_bf16.inl) or int16 (attention_i16.inl).
+struct Ragged16 {
+  void (*pack)(const RaggedHead&);  // nullptr, and no attend: the level does not have them
+  void (*attend)(const RaggedHead&);
+  int rows;  // queries at a time, at most kRagged16Rows
+};
+
 struct IsaKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_i8;
   // Rounds x to bf16 for gemm_bf16: ceil(k / 2) steps, zero beyond k.
@@ -230,9 +238,7 @@ struct IsaKernels {
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
-  // The same in bf16 (attention_bf16.inl), without windows; nullptr: the level does not have it.
-  void (*ragged_pack_bf16)(const RaggedHead&);
-  void (*ragged_attend_bf16)(const RaggedHead&);
+  Ragged16 ragged_16;
   void (*window_pack)(const RaggedHead&);  // those that the queries see
   void (*window_attend)(const RaggedHead&);
   void (*paged_attend_f32)(const PagedHeads&);
@@ -289,8 +295,8 @@ void set_first_cache_bytes(int64_t bytes);
 // see, with those before them in their panel. The second: the global keys.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
-int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim);
-int64_t ragged_bf16_scratch_floats(int head_dim);
+int64_t ragged_16_packed_floats(int64_t keys, int head_dim);
+int64_t ragged_16_scratch_floats(int head_dim);
 // For `rows` pairs of a head and a query. keys: the most that are read for one, plus `lane`.
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
 

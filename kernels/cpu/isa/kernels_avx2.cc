@@ -4,6 +4,7 @@
 #include "kernels/cpu/isa/isa.h"
 
 #define TANDEM_ISA_I8_MAGNITUDES
+#define TANDEM_ISA_I16
 
 namespace tandem::cpu {
 namespace {
@@ -28,6 +29,10 @@ namespace {
 #include "kernels/cpu/isa/attention_strided.inl"
 //
 #include "kernels/cpu/isa/attention_ragged.inl"
+//
+#include "kernels/cpu/isa/attention_16.inl"
+//
+#include "kernels/cpu/isa/attention_i16.inl"
 //
 #include "kernels/cpu/isa/attention_window.inl"
 //

@@ -31,6 +31,8 @@ namespace {
 //
 #include "kernels/cpu/isa/attention_ragged.inl"
 //
+#include "kernels/cpu/isa/attention_16.inl"
+//
 #include "kernels/cpu/isa/attention_bf16.inl"
 //
 #include "kernels/cpu/isa/attention_window.inl"

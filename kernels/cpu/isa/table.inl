@@ -18,12 +18,12 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     layer_norm_row,
     ragged_pack,
     ragged_attend,
-#ifdef TANDEM_ISA_BF16
-    ragged_pack_bf16,
-    ragged_attend_bf16,
+#if defined(TANDEM_ISA_BF16)
+    {ragged_pack_bf16, ragged_attend_bf16, kBf16Rows},
+#elif defined(TANDEM_ISA_I16)
+    {ragged_pack_i16, ragged_attend_i16, kRaggedRows},
 #else
-    nullptr,
-    nullptr,
+    {},
 #endif
     window_pack,
     window_attend,

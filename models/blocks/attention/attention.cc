@@ -177,7 +177,7 @@ Tensor EncoderAttention::forward(NormedRows& x, const StepTensors& in) const {
   const ops::Rotary rotary = ready(q, k, in.encoder_angles);
   if (options_.rotary) ops::rotary(build_.ctx, {k, heads_.kv_count(), heads_.head_dim, rotary});
   ops::RaggedAttentionArgs args = ragged(q, k, v, in);
-  args.bf16 = build_.dtype != DType::kF32;
+  args.in_16_bits = build_.dtype != DType::kF32;
   ops::ragged_attention(build_.ctx, args);
   return out_.forward(args.out);
 }

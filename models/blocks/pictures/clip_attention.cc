@@ -39,7 +39,7 @@ Tensor ClipAttention::forward(NormedRows& x, const OwnSequences& sequences) cons
                                      .num_kv_heads = heads_.kv_count(),
                                      .soft_cap = options_.soft_cap,
                                      .window = options_.window,
-                                     .bf16 = build_.dtype != DType::kF32});
+                                     .in_16_bits = build_.dtype != DType::kF32});
   return out_.forward(out);
 }
 

@@ -10,8 +10,9 @@ namespace tandem {
 
 class DraftCost {
  public:
-  explicit DraftCost(double rows_of_a_step = kRowsOfAStep)
-      : draft_{rows_of_a_step}, target_{rows_of_a_step} {}
+  // rows_of_a_step of either (step_times.h): they may compute in different types.
+  explicit DraftCost(double of_draft = kRowsOfAStep, double of_target = kRowsOfAStep)
+      : draft_{of_draft}, target_{of_target} {}
 
   void add_draft(int rows, double seconds) { draft_.add(rows, seconds); }
   void add_target(int rows, double seconds) { target_.add(rows, seconds); }

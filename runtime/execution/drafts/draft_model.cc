@@ -33,7 +33,7 @@ DraftModel::DraftModel(Context& ctx, Communicator& comm, LoadedDraftModel model,
       block_size_(block_size),
       pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
       slots_(block_size, num_device_blocks, num_host_blocks),
-      cost_(model.rows_of_a_step) {}
+      cost_(model.rows_of_a_step, model.rows_of_a_target_step) {}
 
 // What this step writes is not the draft model's any more.
 void DraftModel::begin_step(const proto::StepInput& step,

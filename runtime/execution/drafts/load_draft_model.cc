@@ -111,7 +111,7 @@ LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of
   if (same_encoder) build.encoder_layers = LayerRange::none();
   of_model.drop_pages();
   if (build.comm.rank() == 0)
-    spdlog::info("drafts by {}{}", draft.string(),
+    spdlog::info("drafts by {} in {}{}", draft.string(), name_of(build.dtype),
                  same_encoder ? ", which shares the encoder" : "");
   auto loaded = load_model(config, checkpoint, build);
   if (build.comm.rank() == 0)

@@ -15,7 +15,8 @@ struct LoadedDraftModel {
   std::unique_ptr<Model> model;
   // The model's own encoder does for it: it is the same. Then it was not loaded.
   bool shares_encoder = false;
-  double rows_of_a_step = kRowsOfAStep;  // step_times.h
+  double rows_of_a_step = kRowsOfAStep;         // step_times.h
+  double rows_of_a_target_step = kRowsOfAStep;  // of the model's
 };
 
 // Throws InputError naming --draft-model and what is different: the vocabulary's size, the tokens

@@ -24,6 +24,7 @@ using testing::run_all;
 EngineConfig drafting(EngineConfig config, const std::filesystem::path& draft, int num_tokens) {
   config.mutable_drafting()->set_draft_model(draft.string());
   config.mutable_drafting()->set_num_speculative_tokens(num_tokens);
+  config.mutable_drafting()->set_draft_dtype("float32");
   config.mutable_drafting()->set_draft_cost(
       0.02);  // it costs as much as the model, of which nothing is seen
   return config;
@@ -100,6 +101,7 @@ TEST_P(DraftModels, NothingElseChanges) {
   for (int round = 0; round < 8 || (accepted <= 10 && round < 48); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     EngineConfig other = drafting(config, draft.path(), 1 + static_cast<int>(rng() % 6));
+    other.mutable_drafting()->set_draft_dtype(round % 2 == 0 ? "float32" : "auto");
     other.mutable_cache()->set_block_size(round % 3 == 0 ? 1 : 4);
     other.mutable_scheduling()->set_max_num_batched_tokens(round % 2 == 0 ? 2048 : 40);
     if (round % 4 == 1) other.mutable_cache()->set_num_gpu_blocks_override(48);
@@ -217,7 +219,10 @@ TEST(DraftModel, TakesItsShareOfTheCache) {
     return LLMEngine(c).scheduler().block_manager().device().num_total();
   };
   const int alone = blocks(config);
-  EXPECT_EQ(blocks(drafting(config, config.loading().model(), 2)), alone / 2);
+  EngineConfig both = drafting(config, config.loading().model(), 2);
+  EXPECT_EQ(blocks(both), alone / 2);
+  both.mutable_drafting()->set_draft_dtype("auto");  // int8, whose keys and values are in bf16
+  EXPECT_EQ(blocks(both), alone * 2 / 3);
 }
 
 }  // namespace

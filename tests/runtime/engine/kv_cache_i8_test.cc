@@ -97,6 +97,7 @@ TEST(KvCacheI8Cases, DraftModelsHaveThemToo) {
   drafting.mutable_drafting()->set_draft_model(config.loading().model());
   drafting.mutable_drafting()->set_num_speculative_tokens(4);
   drafting.mutable_drafting()->set_draft_cost(0.02);
+  drafting.mutable_drafting()->set_draft_dtype("float32");
   LLMEngine plain(config), engine(drafting);
   RandomRequests requests(3, engine.model_config().vocab_size);
   const SpeculationStats& stats = engine.scheduler().speculation_stats();

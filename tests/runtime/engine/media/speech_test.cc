@@ -85,6 +85,7 @@ TEST_F(Speech, ADraftModelChangesNoToken) {
     drafting.mutable_drafting()->set_draft_model((same ? dir_.path() : draft.path()).string());
     drafting.mutable_drafting()->set_num_speculative_tokens(3);
     drafting.mutable_drafting()->set_draft_cost(0.02);
+    drafting.mutable_drafting()->set_draft_dtype("float32");
     drafting.mutable_scheduling()->set_max_num_seqs(2);
     LLMEngine engine(drafting);
     std::mt19937 random(5);
