@@ -220,3 +220,39 @@ bool gemm(const GemmBlock& b) {
   }
   return true;
 }
+
+#ifdef TANDEM_ISA_WIDENS_BF16
+constexpr int64_t kRowsToWiden = 24;  // from which on it is faster
+constexpr int64_t kWidenedSteps = 128;
+
+// Many rows: words of w become floats once, not for each tile. The sums are the same chains of the
+// same products, so no bit changes.
+inline bool gemm_bf16(const GemmBlock& b) {
+  if (b.rows < kRowsToWiden) return gemm<StepBf16>(b);
+  alignas(64) static thread_local float widened[2 * kWidenedSteps * kPanelColumns];
+  const float* w = static_cast<const float*>(b.w);
+  for (int64_t first = 0; first < b.steps; first += kWidenedSteps) {
+    const int64_t steps = b.steps - first < kWidenedSteps ? b.steps - first : kWidenedSteps;
+    float* to = widened;
+    for (int64_t s = first; s < first + steps; ++s, to += 2 * kPanelColumns)
+      for (int j = 0; j < kPanelColumns; j += kLanes) {
+        const V pairs = load(w + s * kPanelColumns + j);
+        store(to + j, low_bf16(pairs));
+        store(to + kPanelColumns + j, high_bf16(pairs));
+      }
+    const bool last = first + steps == b.steps;
+    GemmBlock part = b;
+    part.x = static_cast<const float*>(b.x) + first * StepBf16::kWords;
+    part.w = widened;
+    part.steps = 2 * steps;
+    part.accumulate = b.accumulate || first > 0;
+    part.finish = b.finish && last;
+    part.ends_task = b.ends_task && last;
+    if (!last) part.next = nullptr;
+    gemm<StepF32>(part);
+  }
+  return true;
+}
+#else
+constexpr auto gemm_bf16 = gemm<StepBf16>;
+#endif

@@ -5,6 +5,7 @@
 
 #define TANDEM_ISA_I8_MAGNITUDES
 #define TANDEM_ISA_I16
+#define TANDEM_ISA_WIDENS_BF16
 
 namespace tandem::cpu {
 namespace {

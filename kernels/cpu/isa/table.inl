@@ -5,7 +5,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     {gemm_amx<StepBf16>, finish_all<StepBf16>, StepBf16::kWords, kTileBlockingBf16},
     {gemm_amx_i8, finish_all<StepI8>, StepI8::kWords, kTileBlockingI8},
 #else
-    {gemm<StepBf16>, nullptr, StepBf16::kWords, kVectorBlocking},
+    {gemm_bf16, nullptr, StepBf16::kWords, kVectorBlocking},
     {gemm<StepI8>, nullptr, StepI8::kWords, kVectorBlocking},
 #endif
     to_bf16_steps,
