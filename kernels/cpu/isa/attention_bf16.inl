@@ -120,8 +120,8 @@ void ragged_attend_bf16(const RaggedHead& h) {
   const int64_t steps = dim_steps(h), width = round_up(h.head_dim, kPanelColumns);
   const int64_t lds = kRagged16Keys + 16, lda = width + 16;
   uint32_t* q = reinterpret_cast<uint32_t*>(h.scratch);  // [kBf16Rows][steps]
-  float* scores = h.scratch + kBf16Rows * steps;   // [kBf16Rows][lds]
-  float* acc = scores + kBf16Rows * lds;           // [kBf16Rows][lda]
+  float* scores = h.scratch + kBf16Rows * steps;         // [kBf16Rows][lds]
+  float* acc = scores + kBf16Rows * lds;                 // [kBf16Rows][lda]
   SoftRow soft[kBf16Rows];
   float tops[kBf16Rows];
   for (int64_t row = 0; row < h.queries; row += kBf16Rows) {
