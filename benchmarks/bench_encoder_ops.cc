@@ -4,7 +4,7 @@
 // compared with the reference on a small input before it is timed. Experts and merging are made of
 // ops that tests compare; here they are only timed.
 //
-//   bench_encoder_ops [--threads N] [--seconds S per row]
+//   bench_encoder_ops [--threads N] [--seconds S per row] [--only WORD of the rows' names]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +35,8 @@ Tensor pairs_of(const Ints& values) {
 // A small input of an op, where it is right, and the large one.
 class Bench {
  public:
-  Bench(int threads, double seconds) : ctx_(threads), probes_(ctx_), seconds_(seconds) {
+  Bench(int threads, double seconds, std::string only)
+      : ctx_(threads), probes_(ctx_), seconds_(seconds), only_(std::move(only)) {
     for (int i = 0; i < 5; ++i) probes_.measure();
     print_header("ops of encoders");
   }
@@ -45,6 +46,7 @@ class Bench {
   void row(const std::string& name, void (*op)(Context&, const Args&),
            void (*reference)(const Args&), const std::function<Args(int64_t)>& make, int64_t small,
            int64_t large, double operations) {
+    if (name.find(only_) == std::string::npos) return;
     Args args = make(small);
     op(ctx_, args);
     const Tensor got = args.out;
@@ -56,6 +58,7 @@ class Bench {
         name, [&] { op(ctx_, args); }, operations);
   }
   void time(const std::string& name, const std::function<void()>& body, double operations) {
+    if (name.find(only_) == std::string::npos) return;
     const Timing timing = measure(probes_, seconds_, [&](int) { body(); });
     print_row(name, timing, 0, operations, probes_);
   }
@@ -67,6 +70,7 @@ class Bench {
   Context ctx_;
   Probes probes_;
   double seconds_;
+  std::string only_;
 };
 
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
@@ -294,15 +298,18 @@ void run(Bench& bench) {
 int main(int argc, char** argv) {
   int threads = 2;
   double seconds = 1;
+  std::string only;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     if (flag == "--threads")
       threads = std::max(1, std::atoi(argv[i + 1]));
     else if (flag == "--seconds")
       seconds = std::atof(argv[i + 1]);
+    else if (flag == "--only")
+      only = argv[i + 1];
     else
       return std::fprintf(stderr, "bench_encoder_ops: no flag %s\n", argv[i]), 1;
   }
-  tandem::Bench bench(threads, seconds);
+  tandem::Bench bench(threads, seconds, only);
   tandem::run(bench);
 }

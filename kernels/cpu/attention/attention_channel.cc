@@ -1,5 +1,6 @@
-// The CPU's attention among features. A task is a group of a picture. It turns the group's rows
-// into columns, and is then encoder attention of a short sequence whose heads are long.
+// The CPU's attention among features. A task is a group of a picture. Its scores are a product over
+// the points, whose rows are the keys' panel as they lie; only the queries are turned, some points
+// at a time. Its outputs are the rows of values times the turned weights.
 #include <algorithm>
 
 #include "kernels/cpu/isa/isa.h"
@@ -8,68 +9,114 @@
 namespace tandem::cpu {
 namespace {
 
+constexpr int64_t kPoints = 256;  // at a time
+
 class ChannelAttention {
  public:
   ChannelAttention(Context& ctx, const ops::ChannelAttentionArgs& args)
       : args_(args),
         isa_(isa_kernels()),
         groups_(args.q.dim(1) / args.width),
-        stride_(padded_row_words(args.points)),
-        columns_floats_(args.width * stride_),
-        packed_floats_(ragged_packed_floats(args.width, points())),
-        slice_(4 * columns_floats_ + packed_floats_ + ragged_scratch_floats(args.width, points())),
+        panels_(ceil_div(args.width, kPanelColumns)),
+        ldq_(padded_row_words(kPoints)),
+        lds_(panels_ * kPanelColumns + kLanes16),
+        queries_floats_(round_up(args.width * ldq_, kLanes16)),
+        scores_floats_(round_up(args.width * lds_, kLanes16)),
+        weights_floats_(panels_ * args.width * kPanelColumns),
+        slice_(queries_floats_ + scores_floats_ + weights_floats_ + kPoints * kPanelColumns),
         workspace_(static_cast<float*>(
             ctx.workspace(static_cast<size_t>(slice_ * ctx.threads()) * sizeof(float)))) {}
 
   int64_t tasks() const { return args_.q.dim(0) / args_.points * groups_; }
 
   void operator()(int64_t task, int thread) const {
-    const int64_t row = task / groups_ * args_.points, column = task % groups_ * args_.width;
-    float* const q = workspace_ + thread * slice_;
-    RaggedHead h{};
-    h.q = turned(args_.q, row, column, q);
-    h.k = turned(args_.k, row, column, q + columns_floats_);
-    h.v = turned(args_.v, row, column, q + 2 * columns_floats_);
-    h.out = q + 3 * columns_floats_;
-    h.ldq = h.ldk = h.ldv = h.ldo = stride_;
-    h.queries = h.keys = args_.width;
-    h.head_dim = points();
-    h.scale = args_.scale;
-    h.packed = q + 4 * columns_floats_;
-    h.scratch = h.packed + packed_floats_;
-    isa_.ragged_pack(h);
-    isa_.ragged_attend(h);
-    for_blocks([&](int64_t first, int64_t last) {
-      for (int64_t t = first; t < last; ++t) {
-        float* const to = args_.out.row<float>(row + t) + column;
-        for (int64_t c = 0; c < args_.width; ++c) to[c] = h.out[c * stride_ + t];
-      }
-    });
+    const Group g{task / groups_ * args_.points, task % groups_ * args_.width,
+                  workspace_ + thread * slice_};
+    for (int64_t first = 0; first < args_.points; first += kPoints) add_scores(g, first);
+    turn_weights(g);
+    for (int64_t first = 0; first < args_.points; first += kPoints) write_outputs(g, first);
   }
 
  private:
-  int points() const { return static_cast<int>(args_.points); }
-
-  // Points, as many at a time as a line of a column has: their rows stay in the first cache.
-  template <class Body>
-  void for_blocks(const Body& body) const {
-    for (int64_t first = 0; first < args_.points; first += kLanes16)
-      body(first, std::min<int64_t>(args_.points, first + kLanes16));
+  struct Group {
+    int64_t row, column;
+    float* queries;  // [width][ldq_]; then scores [width][lds_]; then weights [panels_][width][64];
+                     // then a panel of keys or a tile of outputs, [kPoints][64]
+  };
+  float* scores(const Group& g) const { return g.queries + queries_floats_; }
+  float* weights(const Group& g) const { return scores(g) + scores_floats_; }
+  float* panel(const Group& g) const { return weights(g) + weights_floats_; }
+  int64_t points_from(int64_t first) const { return std::min(kPoints, args_.points - first); }
+  int columns_of(int64_t panel) const {
+    return static_cast<int>(std::min<int64_t>(kPanelColumns, args_.width - panel * kPanelColumns));
   }
 
-  // [width, points] of the group, `stride_` apart.
-  const float* turned(const Tensor& t, int64_t row, int64_t column, float* to) const {
-    for_blocks([&](int64_t first, int64_t last) {
+  void multiply(const float* x, int64_t ldx, int64_t rows, const float* w, int64_t steps,
+                int columns, float* c, int64_t ldc, bool accumulate) const {
+    GemmBlock b{};
+    b.x = x;
+    b.ldx = ldx;
+    b.rows = rows;
+    b.w = w;
+    b.steps = steps;
+    b.columns = columns;
+    b.c = c;
+    b.ldc = ldc;
+    b.accumulate = accumulate;
+    isa_.gemm_f32.run(b);
+  }
+
+  // Of some points: scores += scale q k.
+  void add_scores(const Group& g, int64_t first) const {
+    const int64_t n = points_from(first);
+    for (int64_t block = 0; block < n; block += kLanes16) {  // whose rows stay in the first cache
+      const int64_t end = std::min<int64_t>(n, block + kLanes16);
       for (int64_t c = 0; c < args_.width; ++c)
-        for (int64_t i = first; i < last; ++i)
-          to[c * stride_ + i] = t.row<float>(row + i)[column + c];
-    });
-    return to;
+        for (int64_t i = block; i < end; ++i)
+          g.queries[c * ldq_ + i] =
+              args_.q.row<float>(g.row + first + i)[g.column + c] * args_.scale;
+    }
+    for (int64_t p = 0; p < panels_; ++p) {
+      const int columns = columns_of(p);
+      float* to = panel(g);
+      for (int64_t i = 0; i < n; ++i, to += kPanelColumns) {
+        const float* from = args_.k.row<float>(g.row + first + i) + g.column + p * kPanelColumns;
+        std::fill(std::copy_n(from, columns, to), to + kPanelColumns, 0.0f);
+      }
+      multiply(g.queries, ldq_, args_.width, panel(g), n, columns, scores(g) + p * kPanelColumns,
+               lds_, first > 0);
+    }
+  }
+
+  // weights[p][j][c] = the softmax of feature p * 64 + c at key j.
+  void turn_weights(const Group& g) const {
+    std::fill_n(weights(g), weights_floats_, 0.0f);
+    for (int64_t i = 0; i < args_.width; ++i) {
+      float* row = scores(g) + i * lds_;
+      float top;
+      const float inverse = 1.0f / isa_.softmax(row, args_.width, &top);
+      float* to = weights(g) + i / kPanelColumns * args_.width * kPanelColumns + i % kPanelColumns;
+      for (int64_t j = 0; j < args_.width; ++j) to[j * kPanelColumns] = row[j] * inverse;
+    }
+  }
+
+  void write_outputs(const Group& g, int64_t first) const {
+    const int64_t n = points_from(first);
+    for (int64_t p = 0; p < panels_; ++p) {
+      const int columns = columns_of(p);
+      multiply(args_.v.row<float>(g.row + first) + g.column, args_.v.row_stride(), n,
+               weights(g) + p * args_.width * kPanelColumns, args_.width, columns, panel(g),
+               kPanelColumns, false);
+      for (int64_t i = 0; i < n; ++i)
+        std::copy_n(panel(g) + i * kPanelColumns, columns,
+                    args_.out.row<float>(g.row + first + i) + g.column + p * kPanelColumns);
+    }
   }
 
   const ops::ChannelAttentionArgs& args_;
   const IsaKernels& isa_;
-  int64_t groups_, stride_, columns_floats_, packed_floats_, slice_;
+  int64_t groups_, panels_, ldq_, lds_;
+  int64_t queries_floats_, scores_floats_, weights_floats_, slice_;
   float* workspace_;
 };
 

@@ -228,7 +228,7 @@ constexpr int64_t kWidenedSteps = 128;
 // Many rows: words of w become floats once, not for each tile. The sums are the same chains of the
 // same products, so no bit changes.
 inline bool gemm_bf16(const GemmBlock& b) {
-  if (b.rows < kRowsToWiden) return gemm<StepBf16>(b);
+  if (b.rows < kRowsToWiden || b.steps == 0) return gemm<StepBf16>(b);
   alignas(64) static thread_local float widened[2 * kWidenedSteps * kPanelColumns];
   const float* w = static_cast<const float*>(b.w);
   for (int64_t first = 0; first < b.steps; first += kWidenedSteps) {
