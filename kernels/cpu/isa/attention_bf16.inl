@@ -105,7 +105,7 @@ inline V exp2_rough(V x) {
 // The exponentials of n scores, a multiple of 32, rounded where the scores lay, as pairs.
 inline void soften(float* p, int64_t n, SoftRow& row) {
   const V scale = set1(kLog2e);
-  const V shift = set1(row.top == -__builtin_inff() ? 0.0f : -row.top * kLog2e);
+  const V shift = shift_of(row);
   V sum = row.sum;
   for (int64_t j = 0; j < n; j += 32) {
     const V low = exp2_rough(fma(load(p + j), scale, shift));
