@@ -164,6 +164,16 @@ void EncoderSteps::take(PlannedStep& step) {
   ready_.clear();
 }
 
+bool EncoderSteps::awaits_equal(const SequenceGroup& group, const GroupQueues& queues) const {
+  if (!enabled() || !config_.enable_encoder_cache || group.pools_encoder()) return false;
+  return std::any_of(queues.running().begin(), queues.running().end(),
+                     [&](const QueuedGroup* queued) {
+                       const SequenceGroup& other = *queued->group;
+                       return other.awaits_encoder() && !other.pools_encoder() &&
+                              other.source_key() == group.source_key();
+                     });
+}
+
 // --- What is under way ---------------------------------------------------------------------------
 
 int EncoderSteps::steps_in_flight() const {

@@ -50,6 +50,8 @@ class EncoderSteps {
   // Before a step is planned: what is ready is taken in it. These groups run from now on.
   void take(PlannedStep& step);
 
+  // Whether a group waits for an encoder's result that this one could have, too.
+  bool awaits_equal(const SequenceGroup& group, const GroupQueues& queues) const;
   bool has_ready() const { return !ready_.empty(); }
   int steps_in_flight() const;
   // Since when the rank that has waited longest computes its oldest step; nothing: none computes.

@@ -137,6 +137,7 @@ void StepPlanner::schedule_waiting(PlannedStep& step) {
          step.budget > 0 && has_seat(step)) {
     QueuedGroup& head = *queues_.first_waiting();
     if (indivisible_cost(*head.group) > step.budget || !can_admit(head)) return;
+    if (encoders_.awaits_equal(*head.group, queues_)) return;  // what it waits for will be found
     admit(head, step);
     if (!head.group->awaits_encoder()) choose_admitted(head, step);
   }

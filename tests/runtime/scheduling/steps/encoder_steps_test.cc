@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 using testing_support::config;
 using testing_support::Dice;
 using testing_support::EncoderLoop;
@@ -151,16 +152,33 @@ TEST(EncoderSteps, AResultIsFoundByWhoeverHasTheSameSource) {
     loop.schedule();
     if (name == 'a') {
       EXPECT_THAT(loop.schedule_encoders(), ElementsAre("1 a:e4"));
-    } else if (name == 'b') {  // while the first is under way, it is not there
-      EXPECT_THAT(loop.schedule_encoders(), ElementsAre("1 b:e4"));
+    } else if (name == 'b') {
+      EXPECT_THAT(loop.schedule_encoders(), IsEmpty()) << "the first's is under way";
+      EXPECT_EQ(loop.scheduler().num_waiting(), 1);
       loop.encode(1);
-      loop.encode(1);
-      loop.schedule();
+      EXPECT_THAT(work(loop.schedule()), UnorderedElementsAre("a:2", "b:2"));
       loop.decode();
     }
   }
   EXPECT_THAT(loop.schedule_encoders(), IsEmpty());
-  EXPECT_EQ(loop.scheduler().block_manager().cache_stats().encoder_hits, 1);
+  EXPECT_EQ(loop.scheduler().block_manager().cache_stats().encoder_hits, 2);
+}
+
+TEST(EncoderSteps, WhoWaitsForAnEqualInputIsEncodedIfThatOneEnds) {
+  SchedulerConfig c = apart(config(100, 100), 1);
+  c.enable_encoder_cache = true;
+  EncoderLoop loop(c);
+  for (const char name : {'a', 'b'})
+    loop.add({.request_id = std::string(1, name),
+              .seq_ids = {name},
+              .encoder_len = 4,
+              .max_tokens = 3,
+              .source = 7});
+  loop.schedule();
+  EXPECT_THAT(loop.schedule_encoders(), ElementsAre("1 a:e4"));
+  EXPECT_TRUE(loop.scheduler().abort_seq_group("a"));
+  loop.schedule();
+  EXPECT_THAT(loop.schedule_encoders(), ElementsAre("1 b:e4"));
 }
 
 struct Counts {
