@@ -280,6 +280,7 @@ struct IntegerRows {
     for (int64_t i = 0; i < rows; ++i) {
       V sum[kParts] = {soft[i].sum};
       for (int part = 1; part < kParts; ++part) sum[part] = zero();
+      // An infinite score makes it NaN, as the probe does.
       const V inverse = set1(1.0f / reduce_add(sum) + probes[i] + 0 * soft[i].top);
       float* out = h.out + (row + i) * h.ldo;
       for (int64_t d = 0; d < h.head_dim; d += kLanes) {

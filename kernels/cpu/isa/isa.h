@@ -28,8 +28,8 @@ constexpr int kI4GroupSteps = kI4GroupInputs / 4;                               
 constexpr int kI4GroupWords = kI4GroupSteps + 1;                                   // of a row of x
 constexpr int kI4GroupBytes = kI4GroupInputs * kPanelColumns / 2 + kPanelColumns;  // of a panel
 
-// c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8. It has
-// 64 x 4 bytes of w, and GemmKernel::step_words of a row of x:
+// c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8. Of w it
+// takes 64 words of 4 bytes. Of a row of x it takes GemmKernel::step_words words, by w's type:
 // - f32: a float.
 // - bf16: a pair, or two rounded floats.
 // - int8: four uint8; or two pairs of int16; or four magnitudes, then four signs.

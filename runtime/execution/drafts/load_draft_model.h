@@ -19,8 +19,9 @@ struct LoadedDraftModel {
   double rows_of_a_target_step = kRowsOfAStep;  // of the model's
 };
 
-// Throws InputError naming --draft-model and what is different: the vocabulary's size, the tokens
-// that sequences begin and end with, what the encoder reads, or if it has fewer positions.
+// Throws InputError naming --draft-model and the difference. These must be equal: the vocabulary's
+// size, the tokens that sequences begin and end with, the encoder's kind of input. The draft model
+// must not have fewer positions.
 void check_draft_model(const ModelConfig& model, const ModelConfig& draft);
 // The same of texts' tokens. Reads both tokenizers.
 void check_draft_tokenizer(const std::filesystem::path& model, const std::filesystem::path& draft);

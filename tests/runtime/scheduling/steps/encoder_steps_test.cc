@@ -42,6 +42,14 @@ void add(EncoderLoop& loop, const std::string& names, int encoder_len = 3, int m
   }
 }
 
+void add_equal(EncoderLoop& loop, char name) {
+  loop.add({.request_id = std::string(1, name),
+            .seq_ids = {name},
+            .encoder_len = 4,
+            .max_tokens = 3,
+            .source = 7});
+}
+
 TEST(EncoderSteps, AGroupRunsWhenItsEncodersResultIsTaken) {
   EncoderLoop loop(apart(config(100, 100), 1));
   add(loop, "ab");
@@ -144,11 +152,7 @@ TEST(EncoderSteps, AResultIsFoundByWhoeverHasTheSameSource) {
   c.enable_encoder_cache = true;
   EncoderLoop loop(c);
   for (const char name : {'a', 'b', 'c'}) {
-    loop.add({.request_id = std::string(1, name),
-              .seq_ids = {name},
-              .encoder_len = 4,
-              .max_tokens = 3,
-              .source = 7});
+    add_equal(loop, name);
     loop.schedule();
     if (name == 'a') {
       EXPECT_THAT(loop.schedule_encoders(), ElementsAre("1 a:e4"));
@@ -168,12 +172,7 @@ TEST(EncoderSteps, WhoWaitsForAnEqualInputIsEncodedIfThatOneEnds) {
   SchedulerConfig c = apart(config(100, 100), 1);
   c.enable_encoder_cache = true;
   EncoderLoop loop(c);
-  for (const char name : {'a', 'b'})
-    loop.add({.request_id = std::string(1, name),
-              .seq_ids = {name},
-              .encoder_len = 4,
-              .max_tokens = 3,
-              .source = 7});
+  for (const char name : {'a', 'b'}) add_equal(loop, name);
   loop.schedule();
   EXPECT_THAT(loop.schedule_encoders(), ElementsAre("1 a:e4"));
   EXPECT_TRUE(loop.scheduler().abort_seq_group("a"));
