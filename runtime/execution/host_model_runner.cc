@@ -1,5 +1,6 @@
-// A step whose tokens the host chooses, from top to bottom (model_runner.h): on the CPU, and on the
-// stages of a pipeline on devices. launch() does all the work; finish() hands out what it left.
+// A step that the host waits for, from top to bottom (model_runner.h): on the CPU, and on devices
+// on the stages of a pipeline and on ranks of encoders. The host chooses its tokens. launch() does
+// all the work; finish() hands out what it left.
 #include <algorithm>
 #include <chrono>
 #include <deque>

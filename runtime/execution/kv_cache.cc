@@ -48,6 +48,22 @@ void commit_first_blocks(Context& ctx, const KvCache& cache) {
 
 }  // namespace
 
+KvCache make_host_pages(Context& ctx, const KvCacheSpec& spec, int block_size, int num_blocks) {
+  return make_pool(spec, block_size, num_blocks, [&](const Shape& shape, DType dtype) {
+    return ctx.on_cpu() ? Tensor(shape, dtype) : ctx.backend().allocate_host(shape, dtype);
+  });
+}
+
+void copy_pages(Context& ctx, const KvCache& from, const KvCache& to,
+                const std::vector<int32_t>& pairs) {
+  for (size_t i = 0; i < from.layers.size(); ++i) {
+    const KvPages &source = from.layers[i], &target = to.layers[i];
+    ops::copy_blocks(ctx, {source.data, target.data, Tensor::borrow(pairs)});
+    if (!source.scales.empty())
+      ops::copy_blocks(ctx, {source.scales, target.scales, Tensor::borrow(pairs)});
+  }
+}
+
 // On the CPU the system commits most pages when they are first written.
 KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size,
                            int num_device_blocks, int num_host_blocks)
@@ -56,9 +72,7 @@ KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size
                           return ctx.on_cpu() ? Tensor(shape, dtype)
                                               : ctx.backend().allocate(shape, dtype);
                         })),
-      host_(make_pool(spec, block_size, num_host_blocks, [&](const Shape& shape, DType dtype) {
-        return ctx.on_cpu() ? Tensor(shape, dtype) : ctx.backend().allocate_host(shape, dtype);
-      })) {
+      host_(make_host_pages(ctx, spec, block_size, num_host_blocks)) {
   if (ctx.on_cpu()) commit_first_blocks(ctx, device_);
 }
 
@@ -80,12 +94,7 @@ void KvCachePools::copy(Context& ctx, const KvCache& from, const KvCache& to, co
                                " lies outside the pools");
     pairs.insert(pairs.end(), {c.src(), c.dst()});
   }
-  for (size_t i = 0; i < from.layers.size(); ++i) {
-    const KvPages &source = from.layers[i], &target = to.layers[i];
-    ops::copy_blocks(ctx, {source.data, target.data, Tensor::borrow(pairs)});
-    if (!source.scales.empty())
-      ops::copy_blocks(ctx, {source.scales, target.scales, Tensor::borrow(pairs)});
-  }
+  copy_pages(ctx, from, to, pairs);
 }
 
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,

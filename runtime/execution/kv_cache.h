@@ -2,11 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "models/model.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
+
+// Pages of the swap pool's kind: in host memory that the context's device reaches. Throws
+// InputError (kResource).
+KvCache make_host_pages(Context& ctx, const KvCacheSpec& spec, int block_size, int num_blocks);
+
+// Copies blocks of all layers. pairs: block of `from`, block of `to`, and so on; all are there.
+void copy_pages(Context& ctx, const KvCache& from, const KvCache& to,
+                const std::vector<int32_t>& pairs);
 
 // Owned by the model runner. All layers have the same number of blocks.
 class KvCachePools {

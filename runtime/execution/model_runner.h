@@ -1,7 +1,8 @@
 // A worker's synchronous half: executes steps on one rank. Knows nothing of requests, text or
 // actors.
 //
-// A step on the CPU, or on a stage of a pipeline, is host_model_runner.cc; another one on a device
+// A step on the CPU, on a stage of a pipeline or on a rank that runs encoders is
+// host_model_runner.cc; another one on a device
 // is device/device_model_runner.cc. Each reads from top to bottom. Both have the same stages:
 // message, block copies, drafts, batch, encoder, decoder, choice of tokens. Those that are the same
 // code are in step_stages.h.
@@ -46,7 +47,7 @@ struct RankModel {
   // Null: the model is not split by layers.
   std::shared_ptr<Pipeline> pipeline = {};
   // With encoders on ranks of their own: of such a rank, which has the model's encoder and what
-  // writes keys and values of cross-attention; or of one without encoder. CPU only.
+  // writes keys and values of cross-attention; or of one without encoder.
   std::shared_ptr<EncoderOutbox> outbox = {};
   std::shared_ptr<EncoderInbox> inbox = {};
 };
@@ -77,10 +78,12 @@ class ModelRunner : public StepRunner {
 std::unique_ptr<ModelRunner> make_host_model_runner(RankModel rank, const RunnerConfig& config);
 std::unique_ptr<ModelRunner> make_device_model_runner(RankModel rank, const RunnerConfig& config);
 
-// The runner for rank.ctx. A device's stages hand tokens and states to each other through the host.
+// The runner for rank.ctx. A device's stages hand tokens and states to each other through the host,
+// and its encoders what they have computed.
 inline std::unique_ptr<ModelRunner> make_model_runner(RankModel rank, const RunnerConfig& config) {
-  return rank.ctx.on_cpu() || rank.pipeline ? make_host_model_runner(std::move(rank), config)
-                                            : make_device_model_runner(std::move(rank), config);
+  const bool by_host = rank.ctx.on_cpu() || rank.pipeline || rank.outbox;
+  return by_host ? make_host_model_runner(std::move(rank), config)
+                 : make_device_model_runner(std::move(rank), config);
 }
 
 }  // namespace tandem

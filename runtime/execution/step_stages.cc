@@ -266,10 +266,15 @@ Tensor StepStages::encode(ModelStep& step) {
   const AdapterSet::Scope cached_rows(adapters(), step.batch.encoder_adapters.part(0, cached));
   model_->write_cross_kv(tensors, states.rows(0, cached), pools_.device());
   if (draft_model_) draft_model_->prepare(step.scheduled, tensors, states.rows(0, cached));
-  if (!outbox_) return states;
-  for (const WorkerGroup* group : step.scheduled)
-    if (!group->pools()) outbox_->post(cache(), group->encoder.seq_id, group->encoder.blocks);
+  if (outbox_) post_encoded(step);
   return states;
+}
+
+void StepStages::post_encoded(const ModelStep& step) {
+  std::vector<EncoderOutbox::Source> sources;
+  for (const WorkerGroup* group : step.scheduled)
+    if (!group->pools()) sources.push_back({group->encoder.seq_id, group->encoder.blocks});
+  outbox_->post(cache(), sources);
 }
 
 Tensor StepStages::decode(const StepTensors& in) {

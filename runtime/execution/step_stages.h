@@ -139,6 +139,7 @@ class StepStages {
 
  private:
   void take_encoded(const proto::StepInput& input);
+  void post_encoded(const ModelStep& step);
   void make_drafts(const proto::StepInput& input, ModelStep& step);
   void build_batch(ModelStep& step);
   void find_constraint(WorkerGroup& group);

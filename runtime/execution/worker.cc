@@ -144,9 +144,10 @@ class ModelWorker final : public Worker {
                    adapters_,
                    pipeline_};
     if (runs_encoders_)
-      rank.outbox = std::make_shared<EncoderOutbox>(group_, encoder_ranks_, pages);
+      rank.outbox = std::make_shared<EncoderOutbox>(*ctx_, group_, encoder_ranks_, pages);
     else if (encoder_ranks_.count > 0)
-      rank.inbox = std::make_shared<EncoderInbox>(group_, encoder_ranks_, pages, first_layer_);
+      rank.inbox =
+          std::make_shared<EncoderInbox>(*ctx_, group_, encoder_ranks_, pages, first_layer_);
     // An encoder's rank keeps the blocks of one step.
     const int least = runs_encoders_ ? EncoderSteps::kTokensOfStep : 0;
     runner_ = make_model_runner(std::move(rank),
@@ -281,18 +282,14 @@ class ModelWorker final : public Worker {
     return ctx_->on_cpu() ? config_.drafting().num_speculative_tokens() : 0;
   }
   // On devices the data of a stage's ranks goes from device to device. The host's group carries
-  // what stages hand to each other, and how ranks find each other.
+  // what stages and encoders hand to others, and how ranks find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
     if (ctx_->on_cpu()) return;
-    if (encoder_ranks_.count > 0)
-      throw not_supported("--encoder-ranks",
-                          "encoders have ranks of their own on CPUs only; serve with --device cpu, "
-                          "or split the model with --pipeline-parallel-size");
     if (comm_->size() == 1) return;
     auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
     const MutexLock lock(mutex_);
     comm_ = std::move(joined);
-    if (stages_of(config_) == 1) group_ = comm_;
+    if (stages_of(config_) == 1 && encoder_ranks_.count == 0) group_ = comm_;
     if (aborted_) comm_->abort();
   }
   void prepare_decoding() {

@@ -137,8 +137,9 @@ TEST(DeviceCli, TheCpusTokens) {
                  {"--dtype", "int4 is for CPUs", "--quantization int4"});
 }
 
-// Layers split over devices: states and tokens cross by the host. Beams and sampling, too.
-TEST(DeviceCli, StagesHaveTheCpusTokens) {
+// Layers split over devices, and encoders on devices of their own: states, tokens, keys and values
+// cross by the host. Beams and sampling, too.
+TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
   const std::vector<std::vector<std::string>> requests{
       {}, {"--num-beams", "2"}, {"--do-sample", "--seed", "7", "--top-k", "20"}};
   std::vector<std::string> expected;
@@ -152,24 +153,31 @@ TEST(DeviceCli, StagesHaveTheCpusTokens) {
   const std::vector<std::vector<std::string>> layouts{
       {"--pp", "2"},
       {"--pp", "3", "--distributed-executor-backend", "threads"},
-      {"--pp", "2", "--tp", "2", "--distributed-executor-backend", "threads"}};
+      {"--pp", "2", "--tp", "2", "--distributed-executor-backend", "threads"},
+      {"--encoder-ranks", "1"},
+      {"--encoder-ranks", "2", "--tp", "2", "--distributed-executor-backend", "threads"},
+      {"--encoder-ranks", "1", "--pp", "2", "--distributed-executor-backend", "threads"}};
   for (size_t i = 0; i < requests.size(); ++i) {
     for (std::vector<std::string> flags : layouts) {
       flags.insert(flags.end(), requests[i].begin(), requests[i].end());
       flags.insert(flags.end(), {"--device", "cuda", "--dtype", "float32"});
       const ProcessResult r = generate(flags);
       EXPECT_EQ(r.status, 0) << r.err;
-      EXPECT_EQ(r.out, expected[i]) << "stages " << flags[1] << ", request " << i;
+      EXPECT_EQ(r.out, expected[i]) << flags[0] << " " << flags[1] << ", request " << i;
     }
   }
-  for (const char* dtype : {"bfloat16", "float16"}) {
-    const std::vector<std::string> one{"--device", "cuda", "--dtype", dtype, "--enforce-eager"};
-    std::vector<std::string> two = one;
-    two.insert(two.end(), {"--pp", "2"});
-    EXPECT_EQ(generate(two).out, generate(one).out) << dtype;
+  for (const char* dtype : {"bfloat16", "float16", "fp8"}) {  // fp8: of keys and values
+    std::vector<std::string> one{"--device", "cuda", "--enforce-eager"};
+    const bool pages = dtype == std::string("fp8");
+    one.insert(one.end(), {pages ? "--kv-cache-dtype" : "--dtype", dtype});
+    const std::string expected_of_type = generate(one).out;
+    ASSERT_FALSE(expected_of_type.empty());
+    for (const char* split : {"--pp", "--encoder-ranks"}) {
+      std::vector<std::string> two = one;
+      two.insert(two.end(), {split, split == std::string("--pp") ? "2" : "1"});
+      EXPECT_EQ(generate(two).out, expected_of_type) << dtype << ", " << split;
+    }
   }
-  expect_problem(generate({"--device", "cuda", "--encoder-ranks", "1"}),
-                 {"--encoder-ranks", "CPUs only", "--pipeline-parallel-size"});
 }
 
 // Keys and values in int8, alone and on two ranks.

@@ -90,7 +90,7 @@ void DeviceModelRunner::launch(const proto::StepInput& input) {
   stages_.prepare(input, step, span);
   Flight flight;
   std::optional<DeviceRows> rows;
-  or_abort(stages_.comm(), [&] {
+  or_abort(stages_.group(), [&] {
     if (step.has_encoder_work()) encode(step, flight);
     if (step.has_decoder_work()) rows.emplace(decode(step, flight));
   });
@@ -159,7 +159,7 @@ bool DeviceModelRunner::ready() {
   if (flights_.empty()) return false;
   const Flight& oldest = flights_.front();
   DeviceBackend& backend = stages_.ctx().backend();
-  return or_abort(stages_.comm(), [&] {
+  return or_abort(stages_.group(), [&] {
     if (oldest.decoder) return backend.reached(oldest.decoder->end());
     return !oldest.encoder || backend.reached(oldest.encoder->second);
   });
@@ -180,7 +180,7 @@ void DeviceModelRunner::complete_all_but(size_t last) {
 void DeviceModelRunner::complete(Flight& flight) {
   if (!flight.decoder && !flight.encoder) return;
   const ProfileSpan span(kDeviceSpan);
-  or_abort(stages_.comm(), [&] {
+  or_abort(stages_.group(), [&] {
     if (flight.decoder) take_tokens(flight);
     if (flight.encoder) take_encoder_seconds(flight);
   });
@@ -216,7 +216,7 @@ void DeviceModelRunner::take_encoder_seconds(Flight& flight) {
 
 RecordedSteps DeviceModelRunner::prepare_decoding(std::span<const int32_t> sizes,
                                                   const std::function<void(size_t done)>& told) {
-  return or_abort(stages_.comm(), [&] {
+  return or_abort(stages_.group(), [&] {
     RecordedSteps out;
     for (size_t i = 0; i < sizes.size(); ++i) {
       out += decoder_.prepare_decoding(sizes[i], stages_.cache());

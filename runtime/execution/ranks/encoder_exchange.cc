@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -40,6 +41,10 @@ void append_heads(const Tensor& pages, int32_t block, int first, int count,
   }
 }
 
+std::span<const int32_t> blocks_of(const proto::EncoderTake& take) {
+  return {take.blocks().data(), static_cast<size_t>(take.blocks_size())};
+}
+
 // Of so many blocks, in some layers and heads.
 size_t bytes_of(const KvCache& cache, int layers, int heads, size_t blocks) {
   if (cache.layers.empty()) return 0;
@@ -54,9 +59,10 @@ size_t bytes_of(const KvCache& cache, int layers, int heads, size_t blocks) {
 
 // --- EncoderOutbox -------------------------------------------------------------------------------
 
-EncoderOutbox::EncoderOutbox(std::shared_ptr<Communicator> group, EncoderRanks ranks,
+EncoderOutbox::EncoderOutbox(Context& ctx, std::shared_ptr<Communicator> group, EncoderRanks ranks,
                              const KvCacheSpec& spec)
     : group_(std::move(group)) {
+  if (!ctx.on_cpu()) staged_.emplace(ctx, spec);
   for (int rank = 0; rank < ranks.first; ++rank) {
     std::array<int32_t, 4> said{};
     group_->receive(view_of(said), rank);
@@ -78,17 +84,29 @@ EncoderOutbox::~EncoderOutbox() {
   thread_.join();
 }
 
-void EncoderOutbox::post(const KvCache& cache, int64_t seq_id, std::span<const int32_t> blocks) {
+void EncoderOutbox::post(const KvCache& cache, std::span<const Source> sources) {
+  const KvCache* pages = &cache;
+  if (staged_) {
+    std::vector<int32_t> all;
+    for (const Source& source : sources)
+      all.insert(all.end(), source.blocks.begin(), source.blocks.end());
+    pages = &staged_->copy_out(cache, all);
+  }
+  for (const Source& source : sources) post(*pages, source);
+}
+
+void EncoderOutbox::post(const KvCache& pages, const Source& source) {
+  const auto& [seq_id, blocks] = source;
   Letter letter{seq_id, std::ssize(blocks), {}};
   for (const Share& share : shares_) {
     std::vector<std::byte>& contents = letter.contents.emplace_back();
-    contents.reserve(bytes_of(cache, share.layers, share.heads, blocks.size()));
+    contents.reserve(bytes_of(pages, share.layers, share.heads, blocks.size()));
     for (int layer = share.first_layer; layer < share.first_layer + share.layers; ++layer) {
-      const KvPages& pages = cache.layers.at(static_cast<size_t>(layer));
+      const KvPages& of_layer = pages.layers.at(static_cast<size_t>(layer));
+      const Tensor &data = of_layer.data, &scales = of_layer.scales;
       for (const int32_t block : blocks) {
-        append_heads(pages.data, block, share.first_head, share.heads, contents);
-        if (!pages.scales.empty())
-          append_heads(pages.scales, block, share.first_head, share.heads, contents);
+        append_heads(data, block, share.first_head, share.heads, contents);
+        if (!scales.empty()) append_heads(scales, block, share.first_head, share.heads, contents);
       }
     }
   }
@@ -136,18 +154,37 @@ void EncoderOutbox::send(const Letter& letter) {
 
 // --- EncoderInbox --------------------------------------------------------------------------------
 
-EncoderInbox::EncoderInbox(std::shared_ptr<Communicator> group, EncoderRanks ranks,
+EncoderInbox::EncoderInbox(Context& ctx, std::shared_ptr<Communicator> group, EncoderRanks ranks,
                            const KvCacheSpec& spec, int first_layer)
     : group_(std::move(group)), ranks_(ranks) {
+  if (!ctx.on_cpu()) staged_.emplace(ctx, spec);
   std::array<int32_t, 4> said{first_layer, spec.num_layers, spec.first_head, spec.num_heads};
   for (int rank = ranks.first; rank < ranks.end(); ++rank) group_->send(view_of(said), rank);
 }
 
 void EncoderInbox::take(const proto::StepInput& step, const KvCache& cache) {
-  for (const proto::EncoderTake& one : step.takes()) take(one, cache);
+  if (!staged_) {
+    for (const proto::EncoderTake& one : step.takes()) receive(one, cache, blocks_of(one));
+    return;
+  }
+  std::vector<int32_t> all;  // staged one behind the other
+  for (const proto::EncoderTake& one : step.takes())
+    all.insert(all.end(), one.blocks().begin(), one.blocks().end());
+  std::vector<int32_t> staged(all.size());
+  std::iota(staged.begin(), staged.end(), 0);
+  const KvCache& pages = staged_->room(static_cast<int>(all.size()), cache.block_size);
+  std::span<const int32_t> left = staged;
+  for (const proto::EncoderTake& one : step.takes()) {
+    const auto count = static_cast<size_t>(one.blocks_size());
+    receive(one, pages, left.first(count));
+    left = left.subspan(count);
+  }
+  staged_->copy_in(cache, all);
 }
 
-void EncoderInbox::take(const proto::EncoderTake& take, const KvCache& cache) {
+// Into those blocks of `pages`; an end that nobody wants names none.
+void EncoderInbox::receive(const proto::EncoderTake& take, const KvCache& pages,
+                           std::span<const int32_t> to) {
   const auto fail = [&](const std::string& what) {
     throw std::runtime_error("step input: takes: sequence " + std::to_string(take.seq_id()) +
                              ", rank " + std::to_string(take.rank()) + ": " + what);
@@ -157,24 +194,24 @@ void EncoderInbox::take(const proto::EncoderTake& take, const KvCache& cache) {
   group_->receive(view_of(head), take.rank());
   const auto [seq_id, blocks] = head;
   if (seq_id != take.seq_id()) fail("it sent sequence " + std::to_string(seq_id));
-  const bool wanted = take.blocks_size() > 0;
-  if (wanted && blocks != take.blocks_size())
-    fail("it sent " + std::to_string(blocks) + " blocks, not " +
-         std::to_string(take.blocks_size()));
-  for (const KvPages& pages : cache.layers) {
-    const size_t bytes = block_bytes(pages.data),
-                 of_scales = pages.scales.empty() ? 0 : block_bytes(pages.scales);
+  const bool wanted = !to.empty();
+  if (wanted && blocks != std::ssize(to))
+    fail("it sent " + std::to_string(blocks) + " blocks, not " + std::to_string(to.size()));
+  for (const KvPages& of_layer : pages.layers) {
+    const Tensor &data = of_layer.data, &scales = of_layer.scales;
+    const size_t bytes = block_bytes(data), of_scales = scales.empty() ? 0 : block_bytes(scales);
     if (bytes == 0) continue;  // with more ranks than heads
-    for (int i = 0; i < blocks; ++i) {
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int32_t block = wanted ? to[static_cast<size_t>(i)] : 0;
       if (wanted && of_scales == 0) {
-        group_->receive(view_of(block_of(pages.data, take.blocks(i)), bytes), take.rank());
+        group_->receive(view_of(block_of(data, block), bytes), take.rank());
         continue;
       }
       landing_.resize(bytes + of_scales);
       group_->receive(view_of(landing_.data(), landing_.size()), take.rank());
       if (!wanted) continue;
-      std::memcpy(block_of(pages.data, take.blocks(i)), landing_.data(), bytes);
-      std::memcpy(block_of(pages.scales, take.blocks(i)), landing_.data() + bytes, of_scales);
+      std::memcpy(block_of(data, block), landing_.data(), bytes);
+      std::memcpy(block_of(scales, block), landing_.data() + bytes, of_scales);
     }
   }
 }

@@ -3,7 +3,8 @@
 // thread sends them. A decoder's rank takes them at the beginning of a step, into its own pages.
 //
 // What is sent of a source: its sequence and its number of blocks, then each block of each layer as
-// it lies in the receiver's pages: its layers, its heads.
+// it lies in the receiver's pages: its layers, its heads. A device's pages go through the host's
+// memory (staged_pages.h).
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "base/mutex.h"
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"
+#include "runtime/execution/ranks/staged_pages.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -33,16 +36,22 @@ struct EncoderRanks {
 class EncoderOutbox {
  public:
   // Waits until the decoders' ranks have said what they have of a model with `spec`.
-  EncoderOutbox(std::shared_ptr<Communicator> group, EncoderRanks ranks, const KvCacheSpec& spec);
+  EncoderOutbox(Context& ctx, std::shared_ptr<Communicator> group, EncoderRanks ranks,
+                const KvCacheSpec& spec);
   // Aborts the group: what is not sent yet would be waited for.
   ~EncoderOutbox();
   EncoderOutbox(const EncoderOutbox&) = delete;
   EncoderOutbox& operator=(const EncoderOutbox&) = delete;
 
   Communicator& group() { return *group_; }
-  // Copies the blocks of a source, which may change then, and sends them to all decoders' ranks,
+  // A source's blocks in `cache`.
+  struct Source {
+    int64_t seq_id;
+    std::span<const int32_t> blocks;
+  };
+  // Copies the blocks of the sources, which may change then, and sends them to all decoders' ranks,
   // behind those that were posted before. Throws what a send has thrown.
-  void post(const KvCache& cache, int64_t seq_id, std::span<const int32_t> blocks);
+  void post(const KvCache& cache, std::span<const Source> sources);
 
  private:
   struct Share {
@@ -54,11 +63,13 @@ class EncoderOutbox {
     std::vector<std::vector<std::byte>> contents;  // by rank
   };
 
+  void post(const KvCache& pages, const Source& source);
   void run();
   void send(const Letter& letter);
 
   std::shared_ptr<Communicator> group_;
-  std::vector<Share> shares_;  // by rank
+  std::optional<StagedPages> staged_;  // of a device
+  std::vector<Share> shares_;          // by rank
   Mutex mutex_;
   CondVar changed_;
   std::deque<Letter> letters_ GUARDED_BY(mutex_);
@@ -71,20 +82,22 @@ class EncoderOutbox {
 class EncoderInbox {
  public:
   // Tells the encoders' ranks what this one has. first_layer: of its decoder layers.
-  EncoderInbox(std::shared_ptr<Communicator> group, EncoderRanks ranks, const KvCacheSpec& spec,
-               int first_layer);
+  EncoderInbox(Context& ctx, std::shared_ptr<Communicator> group, EncoderRanks ranks,
+               const KvCacheSpec& spec, int first_layer);
 
   Communicator& group() { return *group_; }
-  // All that a step takes, in order, into the blocks of `cache` that it names. Throws
-  // std::runtime_error naming the field that is wrong.
+  // All that a step takes, in order, into the blocks of `cache` that it names; on a device in the
+  // stream's order. Throws std::runtime_error naming the field that is wrong.
   void take(const proto::StepInput& step, const KvCache& cache);
 
  private:
-  void take(const proto::EncoderTake& take, const KvCache& cache);
+  void receive(const proto::EncoderTake& take, const KvCache& pages,
+               std::span<const int32_t> blocks);
 
   std::shared_ptr<Communicator> group_;
   EncoderRanks ranks_;
-  std::vector<std::byte> landing_;  // of blocks that lie in two tensors, or that nobody wants
+  std::optional<StagedPages> staged_;  // of a device
+  std::vector<std::byte> landing_;     // of blocks that lie in two tensors, or that nobody wants
 };
 
 }  // namespace tandem

@@ -66,19 +66,26 @@ class Group {
       comms_.push_back(std::move(comm));
     for (size_t i = 0; i < shares.size(); ++i) {
       inboxes_.push_back(std::make_unique<EncoderInbox>(
-          comms_[i], ranks_, spec_of(shares[i], dtype), shares[i].first_layer));
+          ctx(), comms_[i], ranks_, spec_of(shares[i], dtype), shares[i].first_layer));
       pools_.push_back(pools(spec_of(shares[i], dtype)));
     }
     for (int rank = ranks_.first; rank < ranks_.end(); ++rank)
-      outboxes_.push_back(
-          std::make_unique<EncoderOutbox>(comms_[static_cast<size_t>(rank)], ranks_, whole()));
+      outboxes_.push_back(std::make_unique<EncoderOutbox>(ctx(), comms_[static_cast<size_t>(rank)],
+                                                          ranks_, whole()));
   }
 
-  static std::unique_ptr<KvCachePools> pools(const KvCacheSpec& spec) {
+  static Context& ctx() {
     static Context ctx(1);
-    return std::make_unique<KvCachePools>(ctx, spec, kBlockSize, kBlocks, 0);
+    return ctx;
+  }
+  static std::unique_ptr<KvCachePools> pools(const KvCacheSpec& spec) {
+    return std::make_unique<KvCachePools>(ctx(), spec, kBlockSize, kBlocks, 0);
   }
   KvCacheSpec whole() const { return spec_of({0, kLayers, 0, kHeads}, dtype_); }
+  void post(int rank, const KvCache& pages, int64_t seq_id, const std::vector<int32_t>& blocks) {
+    const EncoderOutbox::Source source{seq_id, blocks};
+    outbox(rank).post(pages, {&source, 1});
+  }
   EncoderOutbox& outbox(int rank) { return *outboxes_[static_cast<size_t>(rank - ranks_.first)]; }
   int first() const { return ranks_.first; }
 
@@ -153,8 +160,8 @@ TEST_P(EncoderExchange, EachRankGetsItsPart) {
       const size_t count = 1 + random() % 4;
       const int rank = group.first() + static_cast<int>(random() % 2);
       const std::vector<int32_t> from = some(count), to = some(count);
-      group.outbox(rank).post(cache, round, from);
-      group.outbox(rank).post(cache, 100 + round, some(2));  // nobody will want it
+      group.post(rank, cache, round, from);
+      group.post(rank, cache, 100 + round, some(2));  // nobody will want it
       proto::StepInput step;
       *step.add_takes() = take_of(rank, round, to);
       *step.add_takes() = take_of(rank, 100 + round, {});
@@ -172,7 +179,7 @@ TEST(EncoderInbox, RefusesWhatWasNotSent) {
   const auto what = [](const proto::EncoderTake& take) -> std::string {
     Group group({{0, kLayers, 0, kHeads}}, DType::kF32);
     const auto own = Group::pools(group.whole());
-    group.outbox(1).post(own->device(), 7, std::vector<int32_t>{0, 1});
+    group.post(1, own->device(), 7, {0, 1});
     proto::StepInput step;
     *step.add_takes() = take;
     try {
@@ -195,11 +202,11 @@ TEST(EncoderOutbox, EndsWithItsGroup) {
   Group group({{0, kLayers, 0, kHeads}}, DType::kF32);
   const auto own = Group::pools(group.whole());
   const std::vector<int32_t> blocks{0, 1, 2, 3, 4, 5};
-  for (int i = 0; i < 20; ++i) group.outbox(1).post(own->device(), i, blocks);
+  for (int i = 0; i < 20; ++i) group.post(1, own->device(), i, blocks);
   group.outbox(1).group().abort();
   const auto post_until_it_fails = [&] {
     for (int i = 0; i < 1000; ++i) {
-      group.outbox(1).post(own->device(), i, blocks);
+      group.post(1, own->device(), i, blocks);
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   };
