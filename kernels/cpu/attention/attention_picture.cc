@@ -1,5 +1,8 @@
-// The CPU's attention within windows of pictures. A task is a head of a window. It copies the
-// window's rows to where they are adjacent, and is then encoder attention of a short sequence.
+// The CPU's attention within windows of pictures. A task is some heads of a window. It copies the
+// window's rows to where they are adjacent; each head is then encoder attention of a short
+// sequence.
+#include <algorithm>
+
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -10,7 +13,6 @@ constexpr float kApart = -100.0f;  // HuggingFace's mask
 
 // A window that the edge of the picture goes through has another table.
 enum Edges : int { kNoEdge = 0, kRight = 1, kBelow = 2 };
-constexpr int kEdges = 4;
 
 class PictureAttention {
  public:
@@ -21,46 +23,65 @@ class PictureAttention {
         tokens_(int64_t{w_.window} * w_.window),
         windows_(int64_t{w_.rows()} * w_.columns()),
         pictures_(args.q.dim(0) / (int64_t{w_.height} * w_.width)),
-        rows_floats_(round_up(tokens_ * args.head_dim, kLanes16)),
+        heads_(heads_of_task(ctx.threads())),
+        groups_(ceil_div(args.num_heads, heads_)),
+        table_floats_(round_up(tokens_ * tokens_, kLanes16)),
+        rows_floats_(round_up(tokens_ * heads_ * args.head_dim, kLanes16)),
         packed_floats_(ragged_packed_floats(tokens_, args.head_dim)),
-        slice_(kLanes16 + round_up(tokens_ * tokens_, kLanes16) + 4 * rows_floats_ +
-               packed_floats_ + ragged_scratch_floats(tokens_, args.head_dim)),
-        workspace_(static_cast<float*>(
-            ctx.workspace(static_cast<size_t>(slice_ * ctx.threads()) * sizeof(float)))) {
-    for (int t = 0; t < ctx.threads(); ++t) *table_id(t) = -1;
+        slice_(table_floats_ + 4 * rows_floats_ + packed_floats_ +
+               ragged_scratch_floats(tokens_, args.head_dim)) {
+    const int64_t floats = args.num_heads * table_floats_ + slice_ * ctx.threads();
+    tables_ = static_cast<float*>(ctx.workspace(static_cast<size_t>(floats) * sizeof(float)));
+    slices_ = tables_ + args.num_heads * table_floats_;
   }
 
-  int64_t tasks() const { return args_.num_heads * pictures_ * windows_; }
+  int64_t tasks() const { return groups_ * pictures_ * windows_; }
 
-  // Tasks are ordered by head: a thread makes few tables.
+  // The biases of a head between the points of a window.
+  void write_table(int64_t head) const {
+    const int64_t n = w_.window, distances = 2 * n - 1;
+    const float* bias = args_.bias.row<float>(head);
+    float* to = tables_ + head * table_floats_;
+    for (int64_t y = 0; y < n; ++y)
+      for (int64_t x = 0; x < n; ++x)
+        for (int64_t key_y = 0; key_y < n; ++key_y)
+          for (int64_t key_x = 0; key_x < n; ++key_x)
+            *to++ = bias[(y - key_y + n - 1) * distances + x - key_x + n - 1];
+  }
+
+  // Behind write_table() of all heads.
   void operator()(int64_t task, int thread) const {
-    const int64_t head = task / (pictures_ * windows_), of_head = task % (pictures_ * windows_);
-    const Window at = window_at(of_head / windows_, of_head % windows_);
-    float* const table = workspace_ + thread * slice_ + kLanes16;
-    if (const int64_t id = head * kEdges + at.edges; *table_id(thread) != id) {
-      write_table(head, at.edges, table);
-      *table_id(thread) = id;
-    }
-    float* const q = table + round_up(tokens_ * tokens_, kLanes16);
+    const int64_t window = task / groups_, first = task % groups_ * heads_;
+    const int64_t heads = std::min(heads_, args_.num_heads - first);
+    const Window at = window_at(window / windows_, window % windows_);
+    const int64_t column = first * args_.head_dim, width = heads * args_.head_dim;
+    float* const table = slices_ + thread * slice_;
+    float* const q = table + table_floats_;
+    float *const k = q + rows_floats_, *const v = k + rows_floats_, *const out = v + rows_floats_;
+    copy(args_.q, {}, at, column, width, q);
+    copy(args_.k, args_.pad_k, at, column, width, k);
+    copy(args_.v, args_.pad_v, at, column, width, v);
     RaggedHead h{};
-    const int64_t column = head * args_.head_dim;
-    h.q = copied(args_.q, {}, at, column, q);
-    h.k = copied(args_.k, args_.pad_k, at, column, q + rows_floats_);
-    h.v = copied(args_.v, args_.pad_v, at, column, q + 2 * rows_floats_);
-    h.out = q + 3 * rows_floats_;
-    h.ldq = h.ldk = h.ldv = h.ldo = args_.head_dim;
+    h.ldq = h.ldk = h.ldv = h.ldo = width;
     h.queries = h.keys = tokens_;
     h.head_dim = args_.head_dim;
     h.scale = args_.scale;
-    h.packed = q + 4 * rows_floats_;
+    h.packed = out + rows_floats_;
     h.scratch = h.packed + packed_floats_;
-    h.table = table;
     h.ld_table = tokens_;
-    isa_.ragged_pack(h);
-    isa_.ragged_attend(h);
+    for (int64_t head = 0; head < heads; ++head) {
+      const int64_t inside = head * args_.head_dim;
+      h.q = q + inside;
+      h.k = k + inside;
+      h.v = v + inside;
+      h.out = out + inside;
+      h.table = tables_ + (first + head) * table_floats_;
+      if (at.edges != kNoEdge) h.table = set_apart(h.table, at.edges, table);
+      isa_.ragged_pack(h);
+      isa_.ragged_attend(h);
+    }
     for_points(at, [&](int64_t i, int64_t row) {
-      if (row >= 0)
-        std::copy_n(h.out + i * args_.head_dim, args_.head_dim, args_.out.row<float>(row) + column);
+      if (row >= 0) std::copy_n(out + i * width, width, args_.out.row<float>(row) + column);
     });
   }
 
@@ -70,6 +91,13 @@ class PictureAttention {
     int64_t y, x;       // of its first point, which may lie in what fills up
     int edges;
   };
+
+  // All, whose rows are read together, unless there are few windows for each thread.
+  int64_t heads_of_task(int threads) const {
+    const int64_t windows = std::max<int64_t>(1, pictures_ * windows_);
+    const int64_t groups = ceil_div(4 * threads, windows);
+    return std::max<int64_t>(1, args_.num_heads / groups);
+  }
 
   Window window_at(int64_t picture, int64_t window) const {
     const int64_t row = window / w_.columns(), column = window % w_.columns();
@@ -94,37 +122,32 @@ class PictureAttention {
       }
   }
 
-  // The head's rows of the window; where it is filled up, `pad`, or zeros.
-  const float* copied(const Tensor& t, const Tensor& pad, const Window& at, int64_t column,
-                      float* to) const {
+  // `width` columns of the window's rows; where it is filled up, of `pad`, or zeros.
+  void copy(const Tensor& t, const Tensor& pad, const Window& at, int64_t column, int64_t width,
+            float* to) const {
     for_points(at, [&](int64_t i, int64_t row) {
-      float* const here = to + i * args_.head_dim;
+      float* const here = to + i * width;
       if (row < 0 && pad.empty())
-        std::fill_n(here, args_.head_dim, 0.0f);
+        std::fill_n(here, width, 0.0f);
       else
-        std::copy_n((row < 0 ? pad.row<float>(0) : t.row<float>(row)) + column, args_.head_dim,
-                    here);
+        std::copy_n((row < 0 ? pad.row<float>(0) : t.row<float>(row)) + column, width, here);
     });
-    return to;
   }
 
-  // What is added to the scores of a window.
-  void write_table(int64_t head, int edges, float* table) const {
-    const int64_t n = w_.window, distances = 2 * n - 1, before = n - w_.shift;
-    const float* bias = args_.bias.row<float>(head);
+  // The same for a window whose points on either side of an edge do not see each other.
+  const float* set_apart(const float* table, int edges, float* to) const {
+    const int64_t n = w_.window, before = n - w_.shift;
+    const float* from = table;
+    float* out = to;
     for (int64_t i = 0; i < tokens_; ++i)
-      for (int64_t j = 0; j < tokens_; ++j) {
-        const int64_t y = i / n, x = i % n, key_y = j / n, key_x = j % n;
-        const bool apart = ((edges & kBelow) != 0 && (y < before) != (key_y < before)) ||
-                           ((edges & kRight) != 0 && (x < before) != (key_x < before));
-        table[i * tokens_ + j] =
-            bias[(y - key_y + n - 1) * distances + x - key_x + n - 1] + (apart ? kApart : 0.0f);
+      for (int64_t key_y = 0; key_y < n; ++key_y) {
+        const bool below = (edges & kBelow) != 0 && (i / n < before) != (key_y < before);
+        for (int64_t key_x = 0; key_x < n; ++key_x) {
+          const bool right = (edges & kRight) != 0 && (i % n < before) != (key_x < before);
+          *out++ = *from++ + (below || right ? kApart : 0.0f);
+        }
       }
-  }
-
-  // Which table the thread has, at the beginning of its slice.
-  int64_t* table_id(int thread) const {
-    return reinterpret_cast<int64_t*>(workspace_ + thread * slice_);
+    return to;
   }
 
   const ops::PictureAttentionArgs& args_;
@@ -132,14 +155,18 @@ class PictureAttention {
   const IsaKernels& isa_;
   int64_t tokens_;              // of a window
   int64_t windows_, pictures_;  // of a picture, of all
-  int64_t rows_floats_, packed_floats_, slice_;
-  float* workspace_;
+  int64_t heads_, groups_;      // of a task; tasks of a window
+  int64_t table_floats_, rows_floats_, packed_floats_, slice_;
+  float* tables_;  // by head
+  float* slices_;  // by thread
 };
 
 }  // namespace
 
 void picture_attention(Context& ctx, const ops::PictureAttentionArgs& args) {
   const PictureAttention attention(ctx, args);
+  auto table = [&](int64_t head, int) { attention.write_table(head); };
+  run_tasks(ctx, args.num_heads, table);
   run_tasks(ctx, attention.tasks(), attention);
 }
 

@@ -1,7 +1,7 @@
 // The CPU's encoder attention: a task is a range of queries of one head of one sequence. It packs
 // the keys and values that they see unless its thread has just done so: all of the head's, or those
 // of a window. For a few queries with keys of their own that is not worth it: they read the rows as
-// one page.
+// one page. Short sequences whose keys overlap share a task, and what it packs.
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -11,7 +11,8 @@ namespace {
 // Queries of a task: enough that packing does not count, few enough for all threads to have some.
 // With windows each task packs its own.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
-constexpr int64_t kQueriesPerWindowTask = 10 * kRaggedRows;
+constexpr int64_t kQueriesPerWindowTask = 20 * kRaggedRows;
+constexpr int64_t kMostShared = 8;  // sequences of a task
 
 class RaggedAttention {
  public:
@@ -25,6 +26,7 @@ class RaggedAttention {
         queries_per_16_bit_task_(4 * isa_.ragged_16.rows) {
     lengthen_16_bit_tasks(ctx.threads());
     streams_ = args.head_dim % kLanes16 == 0 && passes_caches(args.out);
+    lengthen_shared_tasks(ctx.threads());
     int64_t packed = 0, scratch = 0, rows = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
       if (reads_rows(s)) {
@@ -36,52 +38,86 @@ class RaggedAttention {
         scratch = std::max(scratch, ragged_16_scratch_floats(args.head_dim));
         continue;
       }
-      packed = std::max(
-          packed, ragged_packed_floats(keys_of_queries(s, queries_per_task(s)), args.head_dim));
+      packed = std::max(packed, ragged_packed_floats(keys_of_task(s), args.head_dim));
       scratch =
           std::max(scratch, ragged_scratch_floats(keys_of_queries(s, kRaggedRows), args.head_dim));
     }
     packed_floats_ = packed;
     slice_ = std::max(packed + scratch, rows) + kLanes16;
-    // Behind the slices: the first task of each sequence, in blocks of queries.
+    // Behind the slices: the first sequence of each run, and its first task in blocks of queries.
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     const size_t bytes = floats * sizeof(float);
     workspace_ = static_cast<float*>(
-        ctx.workspace(bytes + static_cast<size_t>(sequences_ + 1) * sizeof(int64_t)));
-    first_ = reinterpret_cast<int64_t*>(workspace_ + floats);
-    first_[0] = 0;
-    for (int64_t s = 0; s < sequences_; ++s)
-      first_[s + 1] = first_[s] + ceil_div(queries(s), queries_per_task(s));
+        ctx.workspace(bytes + static_cast<size_t>(2 * (sequences_ + 1)) * sizeof(int64_t)));
+    run_ = reinterpret_cast<int64_t*>(workspace_ + floats);
+    first_ = run_ + sequences_ + 1;
+    first_[0] = run_[0] = 0;
+    for (int64_t s = 0; s < sequences_; s = run_[runs_]) {
+      const int64_t end = end_of_run(s);
+      const int64_t tasks = end == s + 1 ? ceil_div(queries(s), queries_per_task(s)) : 1;
+      run_[++runs_] = end;
+      first_[runs_] = first_[runs_ - 1] + tasks;
+    }
     for (int t = 0; t < ctx.threads(); ++t) *packed_id(t) = -1;
   }
 
-  int64_t tasks() const { return first_[sequences_] * args_.num_heads; }
+  int64_t tasks() const { return first_[runs_] * args_.num_heads; }
 
-  // Tasks of one sequence are ordered by head of keys, then by queries, then by head of queries.
+  // Tasks of one run are ordered by head of keys, then by queries, then by head of queries.
   void operator()(int64_t task, int thread) const {
-    const int64_t some_block = task / args_.num_heads;  // only to find the sequence
-    const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, some_block) - first_ - 1;
-    const int64_t blocks = first_[s + 1] - first_[s];
-    const int64_t local = task - first_[s] * args_.num_heads, pair = local / group_;
+    const int64_t some_block = task / args_.num_heads;  // only to find the run
+    const int64_t run = std::upper_bound(first_, first_ + runs_ + 1, some_block) - first_ - 1;
+    const int64_t s = run_[run], blocks = first_[run + 1] - first_[run];
+    const int64_t local = task - first_[run] * args_.num_heads, pair = local / group_;
     const int64_t kv_head = pair / blocks, block = pair % blocks;
+    const int64_t head = kv_head * group_ + local % group_;
+    if (run_[run + 1] > s + 1) return attend_run(run, kv_head, head, thread);
     const int64_t q0 = block * queries_per_task(s);
-    const bool windowed = has_window(s);
-    RaggedHead h = head_of(s, kv_head, kv_head * group_ + local % group_, thread);
+    RaggedHead h = head_of(s, kv_head, head, thread);
     h.q += q0 * h.ldq;
     h.out += q0 * h.ldo;
     h.position = q0;
     h.queries = std::min(queries_per_task(s), queries(s) - q0);
     if (reads_rows(s)) return attend_rows(h, thread);
-    const int64_t id = (first_[s] + (windowed ? block : 0)) * kv_heads_ + kv_head;
-    const bool narrow = in_16_bits(s);
-    if (*packed_id(thread) != id) {
-      (narrow ? isa_.ragged_16.pack : windowed ? isa_.window_pack : isa_.ragged_pack)(h);
-      *packed_id(thread) = id;
+    if (has_window(s)) {
+      const int64_t begin = std::max<int64_t>(0, q0 - h.back), end = q0 + h.queries + h.ahead;
+      h.packed_keys = {begin / kPanelColumns * kPanelColumns, std::min(end, h.keys)};
+      pack(isa_.window_pack, h, (first_[run] + block) * kv_heads_ + kv_head, thread);
+      return isa_.window_attend(h);
     }
-    (narrow ? isa_.ragged_16.attend : windowed ? isa_.window_attend : isa_.ragged_attend)(h);
+    const bool narrow = in_16_bits(s);
+    pack(narrow ? isa_.ragged_16.pack : isa_.ragged_pack, h, first_[run] * kv_heads_ + kv_head,
+         thread);
+    (narrow ? isa_.ragged_16.attend : isa_.ragged_attend)(h);
   }
 
  private:
+  // id: of what is packed, unless the thread has just done so.
+  void pack(void (*packed)(const RaggedHead&), const RaggedHead& h, int64_t id, int thread) const {
+    if (*packed_id(thread) == id) return;
+    packed(h);
+    *packed_id(thread) = id;
+  }
+
+  // All keys of a run are packed, as those of one sequence. Each of its sequences sees its own.
+  void attend_run(int64_t run, int64_t kv_head, int64_t head, int thread) const {
+    const int64_t from = run_[run], to = run_[run + 1];
+    RaggedHead h = head_of(from, kv_head, head, thread);
+    h.packed_keys = {0, kv_range(to - 1)[1] - kv_range(from)[0]};
+    pack(isa_.window_pack, h, first_[run] * kv_heads_ + kv_head, thread);
+    for (int64_t s = from; s < to; ++s) {
+      const RaggedHead own = head_of(s, kv_head, head, thread);
+      h.q = own.q;
+      h.out = own.out;
+      h.queries = queries(s);
+      h.back = own.back;
+      h.ahead = own.ahead;
+      h.position = kv_range(s)[0] - kv_range(from)[0];
+      h.own = {h.position, h.position + keys(s)};
+      isa_.window_attend(h);
+    }
+  }
+
   int64_t queries(int64_t s) const { return indptr_[s + 1] - indptr_[s]; }
   // The rows of a sequence's keys: first and end.
   const int32_t* kv_range(int64_t s) const {
@@ -126,6 +162,34 @@ class RaggedAttention {
     int64_t& size = queries_per_16_bit_task_;
     while (0 < size && size < longest && tasks_of(2 * size) >= 16 * threads) size *= 2;
   }
+  // Enough sequences share a task that packing does not count, few enough for all threads.
+  void lengthen_shared_tasks(int threads) {
+    while (shared_ < kMostShared && sequences_ * args_.num_heads >= 16 * threads * 2 * shared_)
+      shared_ *= 2;
+  }
+  // Behind the sequences that share a task with s: few queries each, the same side keys, and keys
+  // that begin at panels of those of s and overlap with the keys of the sequence before.
+  int64_t end_of_run(int64_t s) const {
+    int64_t end = s + 1;
+    if (args_.kv_ranges.empty() || args_.side.unit > 0 || !args_.global_rows.empty()) return end;
+    if (!shares(s)) return end;
+    for (; end < std::min(sequences_, s + shared_) && shares(end); ++end) {
+      const int32_t *before = kv_range(end - 1), *own = kv_range(end);
+      if (own[0] < before[0] || own[0] >= before[1] || own[1] < before[1]) break;
+      if ((own[0] - kv_range(s)[0]) % kPanelColumns != 0 || !same_side_keys(end, s)) break;
+    }
+    return end;
+  }
+  bool shares(int64_t s) const {
+    return has_window(s) && !reads_rows(s) && queries(s) <= kQueriesPerWindowTask / 2 &&
+           keys(s) <= kQueriesPerWindowTask;
+  }
+  bool same_side_keys(int64_t s, int64_t other) const {
+    if (args_.side.ranges.empty()) return true;
+    const int32_t *a = args_.side.ranges.row<int32_t>(s),
+                  *b = args_.side.ranges.row<int32_t>(other);
+    return a[0] == b[0] && a[1] == b[1];
+  }
   int64_t side_keys(int64_t s) const {
     if (args_.side.ranges.empty()) return 0;
     const int32_t* range = args_.side.ranges.row<int32_t>(s);
@@ -141,6 +205,13 @@ class RaggedAttention {
     if (!has_window(s)) return keys(s);
     const int64_t window = std::min(keys(s), back(s) + count + ahead(s) + kPanelColumns - 1);
     return round_up(globals(s) + side_keys(s), kPanelColumns) + round_up(window, kPanelColumns);
+  }
+  // Of the longest task that begins with s.
+  int64_t keys_of_task(int64_t s) const {
+    const int64_t alone = keys_of_queries(s, queries_per_task(s)), end = end_of_run(s);
+    if (end == s + 1) return alone;
+    return round_up(side_keys(s), kPanelColumns) +
+           round_up(int64_t{kv_range(end - 1)[1]} - kv_range(s)[0], kPanelColumns);
   }
   // What the thread has packed, at the end of its slice.
   int64_t* packed_id(int thread) const {
@@ -169,6 +240,7 @@ class RaggedAttention {
     h.bias = head_bias(args_.bias, head);
     h.back = back(s);
     h.ahead = ahead(s);
+    h.own = {0, h.keys};
     h.global_count = globals(s);
     if (h.global_count > 0)
       h.globals = args_.global_rows.data<int32_t>() + args_.global_indptr.data<int32_t>()[s];
@@ -220,10 +292,13 @@ class RaggedAttention {
   int64_t sequences_;
   const int32_t* indptr_;
   int64_t queries_per_16_bit_task_;
+  int64_t shared_ = 1;  // the most sequences of a task
   int64_t packed_floats_, slice_;
   float* workspace_;
-  int64_t* first_;
-  bool streams_;  // outputs go past the caches
+  int64_t runs_ = 0;
+  int64_t* run_;    // [runs + 1]: the first sequence
+  int64_t* first_;  // [runs + 1]: the first task, in blocks of queries
+  bool streams_;    // outputs go past the caches
 };
 
 }  // namespace

@@ -45,12 +45,14 @@ inline int columns_from(int d0, int head_dim) {
   return head_dim - d0 < kPanelColumns ? head_dim - d0 : kPanelColumns;
 }
 
+inline void pack_panels(const float* k, int64_t ldk, int64_t keys, int head_dim, float* panels) {
+  for (int64_t j = 0; j < keys; j += kPanelColumns)
+    pack_keys(k + j * ldk, ldk, keys - j < kPanelColumns ? keys - j : kPanelColumns, head_dim,
+              panels + j * head_dim);
+}
+
 void ragged_pack(const RaggedHead& h) {
-  for (int64_t j0 = 0; j0 < h.keys; j0 += kPanelColumns) {
-    float* panel = h.packed + j0 * h.head_dim;
-    const int64_t keys = h.keys - j0 < kPanelColumns ? h.keys - j0 : kPanelColumns;
-    pack_keys(h.k + j0 * h.ldk, h.ldk, keys, h.head_dim, panel);
-  }
+  pack_panels(h.k, h.ldk, h.keys, h.head_dim, h.packed);
   float* values = packed_values(h);
   for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns)
     pack_values(h.v + d0, h.ldv, h.keys, columns_from(d0, h.head_dim), values);

@@ -1,25 +1,31 @@
 // Encoder attention of one head whose queries see a window of keys and some others: global tokens,
 // or side keys. Panels of the window lie where they lie in the sequence, at multiples of
 // kPanelColumns: nothing depends on which queries share a call. A row of scores has the other keys
-// first, filled up to panels, then those from the panel on in which its kRaggedRows queries begin
-// to see; what a query does not see is -inf.
+// first, filled up to panels, then those that its group of queries sees, from a multiple of
+// kWindowStart on; what a query does not see is -inf.
 
-struct KeyRange {
-  int64_t begin, end;
-};
+// Narrow windows lose less with fewer queries in a group and with more places to begin. Tiles of
+// 512-bit vectors are as wide as a panel, and begin with it.
+constexpr int64_t kWindowStart = kLanes == 16 ? kPanelColumns : kLanes16;
+constexpr int64_t kFewRows = kLanes == 16 ? kRaggedRows : kRaggedRows / 2;
 
-// What `count` queries from `position` on see of the window together; from a whole panel on.
+// What `count` queries from `position` on see of the window together.
 inline KeyRange window_of(const RaggedHead& h, int64_t position, int64_t count) {
   const int64_t begin = position - h.back, end = position + count + h.ahead;
-  return {begin < 0 ? 0 : begin / kPanelColumns * kPanelColumns, end < h.keys ? end : h.keys};
+  return {begin < h.own.begin ? h.own.begin : begin / kWindowStart * kWindowStart,
+          end < h.own.end ? end : h.own.end};
 }
 
 inline int64_t others_of(const RaggedHead& h) { return h.global_count + h.side_count; }
-inline const float* other_key(const RaggedHead& h, int64_t i) {
-  return h.side_count > 0 ? h.side_k + i * h.ld_side_k : h.k + (h.globals[i] - h.first_row) * h.ldk;
+// Of k or v.
+inline const float* global_row(const RaggedHead& h, const float* rows, int64_t ld, int64_t i) {
+  return rows + (h.globals[i] - h.first_row) * ld;
 }
-inline const float* other_value(const RaggedHead& h, int64_t i) {
-  return h.side_count > 0 ? h.side_v + i * h.ld_side_v : h.v + (h.globals[i] - h.first_row) * h.ldv;
+
+// Queries of a group. Each group reads the other keys again.
+inline int64_t rows_of_group(const RaggedHead& h) {
+  const int64_t seen = h.back + h.ahead + 1;
+  return seen < h.own.end - h.own.begin && others_of(h) < seen ? kFewRows : kRaggedRows;
 }
 
 // Panels of the other keys, then of the window's; then of values, both one after the other.
@@ -28,7 +34,7 @@ struct PackedWindow {
   float *others, *keys, *values;
   int64_t value_rows;
   explicit PackedWindow(const RaggedHead& h)
-      : range(window_of(h, h.position, h.queries)),
+      : range(h.packed_keys),
         others(h.packed),
         keys(others + round_up(others_of(h), kPanelColumns) * h.head_dim),
         values(keys + round_up(range.end - range.begin, kPanelColumns) * h.head_dim),
@@ -38,20 +44,19 @@ struct PackedWindow {
 void window_pack(const RaggedHead& h) {
   const PackedWindow w(h);
   const int64_t count = others_of(h);
-  for (int64_t j = 0; j < round_up(count, kPanelColumns); ++j) {
+  for (int64_t j = 0; j < round_up(h.global_count, kPanelColumns); ++j) {
     float* panel = w.others + j / kPanelColumns * kPanelColumns * h.head_dim + j % kPanelColumns;
-    const float* k = j < count ? other_key(h, j) : nullptr;
+    const float* k = j < count ? global_row(h, h.k, h.ldk, j) : nullptr;
     for (int d = 0; d < h.head_dim; ++d) panel[d * kPanelColumns] = k != nullptr ? k[d] : 0.0f;
   }
-  for (int64_t j = w.range.begin; j < w.range.end; j += kPanelColumns) {
-    const int64_t keys = w.range.end - j < kPanelColumns ? w.range.end - j : kPanelColumns;
-    pack_keys(h.k + j * h.ldk, h.ldk, keys, h.head_dim, w.keys + (j - w.range.begin) * h.head_dim);
-  }
+  pack_panels(h.side_k, h.ld_side_k, h.side_count, h.head_dim, w.others);
+  pack_panels(h.k + w.range.begin * h.ldk, h.ldk, w.range.end - w.range.begin, h.head_dim, w.keys);
   float* values = w.values;
   for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += w.value_rows * kPanelColumns) {
     const int columns = columns_from(d0, h.head_dim);
-    for (int64_t i = 0; i < count; ++i)
-      pack_values(other_value(h, i) + d0, 0, 1, columns, values + i * kPanelColumns);
+    for (int64_t i = 0; i < h.global_count; ++i)
+      pack_values(global_row(h, h.v, h.ldv, i) + d0, 0, 1, columns, values + i * kPanelColumns);
+    if (h.side_count > 0) pack_values(h.side_v + d0, h.ld_side_v, h.side_count, columns, values);
     pack_values(h.v + w.range.begin * h.ldv + d0, h.ldv, w.range.end - w.range.begin, columns,
                 values + count * kPanelColumns);
   }
@@ -86,25 +91,40 @@ void window_pack(const RaggedHead& h) {
   for (int64_t j = position + h.ahead + 1 - range.begin; j < width; ++j) window[j] = unseen;
 }
 
+// Scores of the keys of `range`. A panel that it does not begin with is multiplied in pieces that
+// are no wider than any tile.
+inline void multiply_window(const GemmBlock& rows, const KeyRange& range, const PackedWindow& w) {
+  const int64_t before = range.begin - w.range.begin, width = range.end - range.begin;
+  GemmBlock b = rows;
+  for (int64_t j = 0; j < width; j += b.columns) {
+    const int64_t inside = (before + j) % kPanelColumns;
+    const int64_t most = inside == 0 ? kPanelColumns : kLanes16;
+    b.w = w.keys + (before + j - inside) * rows.steps + inside;
+    b.columns = static_cast<int>(width - j < most ? width - j : most);
+    b.c = rows.c + j;
+    gemm<StepF32>(b);
+  }
+}
+
 void window_attend(const RaggedHead& h) {
   const PackedWindow w(h);
+  const int64_t group = rows_of_group(h);
   const int64_t count = others_of(h), first = round_up(count, kPanelColumns);
   float* q = h.scratch;                                      // [kRaggedRows][head_dim]
   float* tile = q + round_up(kRaggedRows * h.head_dim, 16);  // [kRaggedRows][64]
   float* scores = tile + kRaggedRows * kPanelColumns;        // [kRaggedRows][lds]
   float inverse[kRaggedRows];
-  for (int64_t row = 0; row < h.queries; row += kRaggedRows) {
-    const int64_t rows = h.queries - row < kRaggedRows ? h.queries - row : kRaggedRows;
+  for (int64_t row = 0; row < h.queries; row += group) {
+    const int64_t rows = h.queries - row < group ? h.queries - row : group;
     const KeyRange range = window_of(h, h.position + row, rows);
     const int64_t width = range.end - range.begin, before = range.begin - w.range.begin;
-    const int64_t lds = first + round_up(width, kPanelColumns) + kLanes16;
+    const int64_t lds = first + round_up(width, kPanelColumns) + kPanelColumns;
     scale_queries(h, row, rows, q);
     for (int64_t j = 0; j < count; j += kPanelColumns)
       gemm<StepF32>(plain_block(q, h.head_dim, rows, w.others + j * h.head_dim, h.head_dim,
                                 count - j, scores + j, lds));
-    for (int64_t j = 0; j < width; j += kPanelColumns)
-      gemm<StepF32>(plain_block(q, h.head_dim, rows, w.keys + (before + j) * h.head_dim, h.head_dim,
-                                width - j, scores + first + j, lds));
+    multiply_window(plain_block(q, h.head_dim, rows, nullptr, h.head_dim, 0, scores + first, lds),
+                    range, w);
     for (int64_t i = 0; i < rows; ++i) {
       adjust_window_scores(h, h.position + row + i, range, scores + i * lds);
       inverse[i] = 1.0f / softmax_row(scores + i * lds, first + width);

@@ -60,7 +60,7 @@ int64_t ragged_packed_floats(int64_t keys, int head_dim) {
 
 int64_t ragged_scratch_floats(int64_t keys, int head_dim) {
   return round_up(int64_t{kRaggedRows} * head_dim, kLanes16) + kRaggedRows * kPanelColumns +
-         kRaggedRows * (round_up(keys, kPanelColumns) + kLanes16);
+         kRaggedRows * (round_up(keys, kPanelColumns) + kPanelColumns);
 }
 
 // Pairs of keys and of values, and the scales of keys and of blocks of values.

@@ -99,8 +99,12 @@ struct HeadBias {
   int64_t zero;
 };
 
+struct KeyRange {
+  int64_t begin, end;
+};
+
 // One head of one sequence in the encoder, with keys and values from the projection. From
-// `position` to `first_row` the fields are for windows.
+// `position` to `side_unit` the fields are for windows.
 struct RaggedHead {
   const float* q;  // [queries][ldq]
   const float* k;  // [keys][ldk]
@@ -117,6 +121,9 @@ struct RaggedHead {
   HeadBias bias;
   int64_t position;     // of the first query
   int64_t back, ahead;  // how far a query sees
+  KeyRange own;         // the most that a query sees: `begin` is a multiple of kPanelColumns
+  KeyRange
+      packed_keys;  // by window_pack: `begin` is such a multiple, and all that is seen is there
   // Keys that all queries see besides. At most one of the two is there: global keys, which are rows
   // of k and v; or side keys (ops::SideKeys). `globals` are numbers of rows, and `first_row` is the
   // one that k begins with.

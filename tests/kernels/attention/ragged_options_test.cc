@@ -191,6 +191,53 @@ TEST_P(RaggedOptionsTest, QueriesWithKeysOfTheirOwn) {
   }
 }
 
+// Blocks that see their neighbours' keys, which a task packs for several of them: a block has the
+// bits that it has alone, whichever of its neighbours could share its task.
+TEST_P(RaggedOptionsTest, NeighboursShareWhatIsPacked) {
+  Random random;
+  Context ctx(2), one(1);
+  for (int round = 0; round < 4; ++round) {
+    constexpr int32_t kBlocks = 24;
+    const int32_t block = random.pick({64, 64, 48, 128});
+    std::vector<int32_t> lengths, keys, sides;
+    const int32_t odd = static_cast<int32_t>(random.integer(1, kBlocks - 2)),
+                  other = static_cast<int32_t>(random.integer(1, kBlocks - 2));
+    for (int32_t i = 0; i < kBlocks; ++i) {
+      lengths.push_back(i == odd ? block - 1 : block);
+      const int32_t first = std::max(0, i - 1) * block + (i == odd ? 1 : 0);
+      keys.insert(keys.end(), {first, std::min(kBlocks, i + 2) * block});
+      sides.insert(sides.end(), {0, i == other ? 50 : 70});
+    }
+    auto args = random_args(random, lengths, random.pick({8, 64}));
+    args.num_heads = 6;
+    args.num_kv_heads = random.pick({2, 6});
+    const int64_t width = int64_t{args.num_kv_heads} * args.head_dim;
+    args.q = random.strided(indptr_of(lengths).back(), int64_t{args.num_heads} * args.head_dim);
+    args.k = random.strided(int64_t{kBlocks} * block, width);
+    args.v = random.strided(int64_t{kBlocks} * block, width);
+    args.out = random.strided(args.q.dim(0), args.q.dim(1));
+    args.kv_ranges = indices(keys).reshape({kBlocks, 2});
+    args.side = {.k = random.strided(70, width),
+                 .v = random.strided(70, width),
+                 .ranges = indices(sides).reshape({kBlocks, 2}),
+                 .bias = {},
+                 .unit = 0};
+    ASSERT_TRUE(matches_the_reference(ctx, args));
+    const std::vector<int32_t> at = indptr_of(lengths);
+    for (int32_t i = 0; i < kBlocks; ++i) {
+      ops::RaggedAttentionArgs alone = args;
+      const auto s = static_cast<size_t>(i);
+      alone.q = args.q.rows(at[s], at[s + 1]);
+      alone.indptr = indices({0, lengths[s]});
+      alone.kv_ranges = args.kv_ranges.rows(i, i + 1);
+      alone.side.ranges = args.side.ranges.rows(i, i + 1);
+      alone.out = Tensor({lengths[s], args.q.dim(1)}, DType::kF32);
+      ops::ragged_attention(one, alone);
+      ASSERT_TRUE(same_bits(alone.out, args.out.rows(at[s], at[s + 1]))) << "block " << i;
+    }
+  }
+}
+
 // A sequence alone gives the bits that it has in a batch, for any number of threads.
 TEST_P(RaggedOptionsTest, AreBatchInvariant) {
   Random random;
