@@ -42,8 +42,8 @@ struct Measured {
 void run_rank(const Options& o, const std::string& id, int rank, std::barrier<>& together,
               Measured& out) {
   Context ctx(1, cuda_plugin()->make_backend(rank), DType::kBF16);
-  const auto group =
-      cuda_plugin()->make_communicator(ctx.backend(), id, rank, o.ranks, /*timeout_seconds=*/60);
+  const auto group = cuda_plugin()->make_communicator(ctx.backend(), id, rank, o.ranks,
+                                                      /*timeout_seconds=*/60, /*sums=*/true);
   if (group == nullptr) throw std::runtime_error("the plugin was built without NCCL");
   out.transport = group->transport();
   uint64_t key = 0;

@@ -4,7 +4,7 @@
     compare_requests.py [--tandem build/bin/tandem] --venv DIR [--dtypes float32,int8] [--batches 1,8] [--new-tokens 32]
                         [--tokens 128] [--rounds 3] [--check 8] [--threads 2] [--onnx-venv DIR] [--out FILE] MODEL…
 
-Models: random ones of make_random_families.py (vit-gpt2, blip-base, nougat-small, pix2struct-base, florence2-base, donut-cord, udop-6,
+Models: random ones of make_random_families.py (vit-gpt2, trocr-base, blip-base, nougat-small, pix2struct-base, florence2-base, donut-cord, udop-6,
 t5gemma2-image-4, bart-classify, t5-encoder), or checkpoints of such classes. A batch is one HTTP request of Tandem's, and one call of HuggingFace's, which gets the
 same PNG files or token ids. Its time is from the files to the token ids, labels or vectors: images are read, resized and
 normalized in it. All images of a batch differ, also in shape, and Tandem's caches are off. The answers to --check requests are compared

@@ -19,7 +19,7 @@ images. nllb-moe-8: layers of facebook/nllb-moe-54b's kind at half its width, 6 
 longt5-local-base, longt5-tglobal-base, pegasus-x-base, bigbird-large: google/long-t5-*-base, google/pegasus-x-base,
 google/bigbird-pegasus-large-arxiv.
 
-Those of random_pictures.py, for compare_requests.py: vit-gpt2, nougat-small, blip-base, pix2struct-base, florence2-base,
+Those of random_pictures.py, for compare_requests.py: vit-gpt2, trocr-base, nougat-small, blip-base, pix2struct-base, florence2-base,
 donut-cord, udop-6, t5gemma2-image-4, bart-classify, t5-encoder.
 
 For long inputs, all of one small size (six layers of 512, of the decoder two), with the attention of the published models:

@@ -18,6 +18,16 @@ def vit_gpt2(transformers):
     return transformers.VisionEncoderDecoderModel, config, {"eos": 50256, "unk": 50255}
 
 
+def trocr_base(transformers):
+    """microsoft/trocr-base-printed"""
+    encoder = transformers.ViTConfig(image_size=384, qkv_bias=False)
+    decoder = transformers.TrOCRConfig(is_decoder=True, add_cross_attention=True, cross_attention_hidden_size=768,
+                                       tie_word_embeddings=False)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        encoder, decoder, decoder_start_token_id=2, eos_token_id=2, bos_token_id=0, pad_token_id=1, vocab_size=decoder.vocab_size)
+    return transformers.VisionEncoderDecoderModel, config, BART_TOKENS
+
+
 def swin_and_mbart(transformers, image_size, window, vocabulary, positions, start):
     encoder = transformers.DonutSwinConfig(image_size=image_size, embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32],
                                            window_size=window)
@@ -101,11 +111,12 @@ def t5_encoder(transformers):
     return transformers.T5EncoderModel, config, {"pad": 0, "eos": 1, "unk": 2}
 
 
-SHAPES = {"vit-gpt2": vit_gpt2, "nougat-small": nougat_small, "blip-base": blip_base, "pix2struct-base": pix2struct_base,
+SHAPES = {"vit-gpt2": vit_gpt2, "trocr-base": trocr_base, "nougat-small": nougat_small, "blip-base": blip_base, "pix2struct-base": pix2struct_base,
           "florence2-base": florence2_base, "donut-cord": donut_cord, "udop-6": udop_6, "t5gemma2-image-4": t5gemma2_image_4,
           "bart-classify": bart_classify, "t5-encoder": t5_encoder}
 PREPROCESSORS = {
     "vit-gpt2": square("ViTImageProcessor", 224, 2),
+    "trocr-base": square("ViTImageProcessor", 384, 2, image_mean=[0.5] * 3, image_std=[0.5] * 3),
     "nougat-small": square("NougatImageProcessor", 896, 2, size={"height": 896, "width": 672}, do_crop_margin=False, do_thumbnail=True,
                            do_align_long_axis=False, do_pad=True),
     "donut-cord": square("DonutImageProcessor", 0, 2, size={"height": 1280, "width": 960}, do_thumbnail=True, do_align_long_axis=False,

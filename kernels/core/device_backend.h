@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "kernels/core/tensor.h"
@@ -62,10 +63,11 @@ class DeviceBackend {
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
   // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
-  // A check for collectives whose other ranks are lost. synchronize() and wait() call it repeatedly
-  // while they wait, and reached() calls it too. `waited` is the time waited so far, or 0 when the
-  // work is done. They pass on exceptions of `check`. Null: no check.
-  virtual void watch(std::function<void(std::chrono::nanoseconds waited)> check) = 0;
+  // A check for collectives whose other ranks are lost, as long as what is returned lives.
+  // synchronize() and wait() call it repeatedly while they wait, and reached() calls it too.
+  // `waited` is the time waited so far, or 0 when the work is done. They pass on its exceptions.
+  using Check = std::function<void(std::chrono::nanoseconds waited)>;
+  [[nodiscard]] virtual std::shared_ptr<void> watch(Check check) = 0;
 
   // From now on times several algorithms for products of new sizes, and keeps the fastest. A file
   // in `folder` keeps them for the next process, unless `folder` is empty. Calls `warn`, in the

@@ -24,11 +24,13 @@ struct DevicePlugin {
   std::string (*problem)(int index);
   std::unique_ptr<DeviceBackend> (*make_backend)(int index);
   // This rank's end of a group of devices; null if its library is missing. Called by all ranks at
-  // once. `id`: kDeviceGroupIdBytes from make_group_id() of one rank.
+  // once. `id`: kDeviceGroupIdBytes from make_group_id() of one rank. `sums`: small ones may take
+  // memory of the devices, to be faster.
   std::string (*make_group_id)();
   std::unique_ptr<DeviceCommunicator> (*make_communicator)(DeviceBackend& backend,
                                                            const std::string& id, int rank,
-                                                           int size, double timeout_seconds);
+                                                           int size, double timeout_seconds,
+                                                           bool sums);
   // Why this process has lost its devices for good; "" if it has not.
   std::string (*lost)();
   // The functions of an attention backend on these devices; null: it has none.
@@ -39,8 +41,8 @@ struct DevicePlugin {
 constexpr const char* kDevicePluginSymbol = "tandem_device_plugin";
 extern const char* const kDevicePluginVersion;
 
-// The collectives of a group of devices; work on the backend's stream. Failures throw
-// std::runtime_error.
+// The collectives of a group of devices, and messages between two of them; work on the backend's
+// stream. Failures throw std::runtime_error.
 class DeviceCommunicator {
  public:
   virtual ~DeviceCommunicator() = default;
@@ -49,6 +51,9 @@ class DeviceCommunicator {
   virtual void all_reduce(const Tensor& x) = 0;
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
+  // A send may wait for its receiver, in the stream.
+  virtual void send(const Tensor& x, int to) = 0;
+  virtual void receive(const Tensor& x, int from) = 0;
   // Throws if a rank is known to be lost, or if the work is late after that wait. `waited` == 0
   // means that all work is done: throws only if it has failed.
   virtual void check(std::chrono::nanoseconds waited) = 0;

@@ -206,7 +206,7 @@ void CudaBackend::copy_out(const Tensor& device, const Tensor& host) {
   TANDEM_CHECK_EQ(host.bytes(), device.bytes());
   if (host.bytes() == 0) return;
   // Copies to memory that is not page-locked are waited for in the driver, where nothing watches.
-  if (watch_ && !is_page_locked(host.raw())) synchronize();
+  if (!checks_.empty() && !is_page_locked(host.raw())) synchronize();
   TANDEM_CUDA_CHECK(
       cudaMemcpyAsync(host.raw(), device.raw(), host.bytes(), cudaMemcpyDeviceToHost, stream_));
 }
@@ -237,7 +237,7 @@ bool is_done(cudaError_t state) {
 }  // namespace
 
 void CudaBackend::wait_for(cudaEvent_t event) {
-  if (watch_) {
+  if (!checks_.empty()) {
     wait_until([&] { return is_done(cudaEventQuery(event)); });
   } else {
     TANDEM_CUDA_CHECK(cudaEventSynchronize(event));
@@ -252,7 +252,7 @@ void CudaBackend::wait_until(const std::function<bool()>& done) {
   for (int turn = 0; !done(); ++turn) {
     if (is_short && turn % 256 != 255) continue;
     const auto waited = std::chrono::steady_clock::now() - start;
-    watch_(waited);
+    check_all(waited);
     // Short waits are for what is all but done; long ones must not take a core.
     is_short = waited < kSpinTime;
     if (is_short)
@@ -260,11 +260,11 @@ void CudaBackend::wait_until(const std::function<bool()>& done) {
     else
       std::this_thread::sleep_for(poll_nap(waited));
   }
-  watch_(std::chrono::nanoseconds(0));
+  check_all(std::chrono::nanoseconds(0));
 }
 
 void CudaBackend::synchronize() {
-  if (watch_) {
+  if (!checks_.empty()) {
     wait_until([&] { return is_done(cudaStreamQuery(stream_)); });
   } else {
     TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
@@ -286,13 +286,13 @@ uint64_t CudaBackend::mark() {
 
 bool CudaBackend::reached(uint64_t mark) {
   const bool done = is_done(cudaEventQuery(event_of(mark)));
-  if (!watch_) return done;
+  if (checks_.empty()) return done;
   const auto now = std::chrono::steady_clock::now();
   if (asked_for_ != mark) {
     asked_for_ = mark;
     asked_since_ = now;
   }
-  watch_(done ? std::chrono::nanoseconds(0) : now - asked_since_);
+  check_all(done ? std::chrono::nanoseconds(0) : now - asked_since_);
   return done;
 }
 

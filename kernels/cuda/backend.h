@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,8 +48,9 @@ class CudaBackend final : public DeviceBackend {
   void copy_out(const Tensor& device, const Tensor& host) override;
   void copy_matrix(const Tensor& from, const Tensor& to) override;
   void synchronize() override;
-  void watch(std::function<void(std::chrono::nanoseconds)> check) override {
-    watch_ = std::move(check);
+  std::shared_ptr<void> watch(Check check) override {
+    const auto at = checks_.insert(checks_.end(), std::move(check));
+    return {nullptr, [this, at](void*) { checks_.erase(at); }};
   }
   void tune_products(const std::string& folder,
                      std::function<void(const std::string&)> warn) override;
@@ -99,7 +101,10 @@ class CudaBackend final : public DeviceBackend {
   void add_segment(size_t at_least);
   void destroy_recordings();
   cudaEvent_t event_of(uint64_t mark) const;
-  // Polls done(), and calls watch_ in between.
+  void check_all(std::chrono::nanoseconds waited) const {
+    for (const Check& check : checks_) check(waited);
+  }
+  // Polls done(), and calls the checks in between.
   void wait_until(const std::function<bool()>& done);
   void wait_for(cudaEvent_t event);
 
@@ -124,7 +129,7 @@ class CudaBackend final : public DeviceBackend {
   bool recording_ = false, dropped_ = false;
   size_t nodes_recorded_ = 0;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
-  std::function<void(std::chrono::nanoseconds)> watch_;
+  std::list<Check> checks_;
   std::array<cudaEvent_t, kMarksKept> marks_{};
   uint64_t num_marks_ = 0;
   // The mark that reached() is asked for, and since when.

@@ -6,7 +6,7 @@ struct HeadTransform::Layers {
   Layers(const Weights& dense_weights, const Weights& norm_weights, const Build& b, int64_t d_model,
          Activation activation, float eps)
       : alone(make_local_communicator()),
-        build{b.ctx, *alone, b.dtype, b.quantization, {}, {}, {}, b.adapters},
+        build(b.on(*alone)),
         dense(dense_weights, build, d_model, d_model, activation),
         norm(norm_weights, build, d_model, eps) {}
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
+#include "base/check.h"
 #include "kernels/core/plugin.h"
 
 namespace tandem {
@@ -16,11 +16,10 @@ class DeviceGroup final : public Communicator {
   DeviceGroup(std::shared_ptr<Communicator> host, std::unique_ptr<DeviceCommunicator> devices,
               DeviceBackend& backend)
       : host_(std::move(host)), devices_(std::move(devices)), backend_(backend) {
-    backend_.watch([this](std::chrono::nanoseconds waited) {
+    watch_ = backend_.watch([this](std::chrono::nanoseconds waited) {
       failures_told([&] { devices_->check(waited); });
     });
   }
-  ~DeviceGroup() override { backend_.watch(nullptr); }
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -43,6 +42,16 @@ class DeviceGroup final : public Communicator {
   void broadcast(const Tensor& x, int root) override {
     if (on_host(x)) return host_->broadcast(x, root);
     failures_told([&] { devices_->broadcast(x, root); });
+    count(x);
+  }
+  void send(const Tensor& x, int to) override {
+    if (on_host(x)) return host_->send(x, to);
+    failures_told([&] { devices_->send(x, to); });
+    count(x);
+  }
+  void receive(const Tensor& x, int from) override {
+    if (on_host(x)) return host_->receive(x, from);
+    failures_told([&] { devices_->receive(x, from); });
     count(x);
   }
   void barrier() override { host_->barrier(); }
@@ -92,27 +101,27 @@ class DeviceGroup final : public Communicator {
   std::shared_ptr<Communicator> host_;
   std::unique_ptr<DeviceCommunicator> devices_;
   DeviceBackend& backend_;
+  std::shared_ptr<void> watch_;
   CommunicatorStats stats_;
 };
 
 }  // namespace
 
 std::shared_ptr<Communicator> make_device_group(Context& ctx, std::shared_ptr<Communicator> host,
-                                                std::chrono::milliseconds timeout) {
+                                                std::chrono::milliseconds timeout,
+                                                DeviceGroupUse use) {
   const DevicePlugin* plugin = cuda_plugin();
   TANDEM_CHECK(plugin != nullptr && !ctx.on_cpu());
   // The first rank's id is everybody's. Its length travels first: it is "" without a library.
   std::string id = host->rank() == 0 ? plugin->make_group_id() : std::string();
   int32_t length = static_cast<int32_t>(id.size());
   host->broadcast(Tensor::borrow(&length, {1}, DType::kI32), 0);
-  if (length == 0)
-    throw InputError(ErrorKind::kUnavailable,
-                     "--tensor-parallel-size: the CUDA plugin was built without NCCL",
-                     "--tensor-parallel-size");
+  if (length == 0) return nullptr;
   id.resize(static_cast<size_t>(length));
   host->broadcast(Tensor::borrow(id.data(), {length}, DType::kU8), 0);
   auto devices = plugin->make_communicator(ctx.backend(), id, host->rank(), host->size(),
-                                           std::chrono::duration<double>(timeout).count());
+                                           std::chrono::duration<double>(timeout).count(),
+                                           use == DeviceGroupUse::kSums);
   return std::make_shared<DeviceGroup>(std::move(host), std::move(devices), ctx.backend());
 }
 

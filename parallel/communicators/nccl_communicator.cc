@@ -58,7 +58,7 @@ bool one_shot_wanted() {
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   NcclCommunicator(CudaBackend& backend, const std::string& id, int rank, int size,
-                   double timeout_seconds)
+                   double timeout_seconds, bool sums)
       : backend_(backend),
         size_(size),
         timeout_(std::chrono::duration_cast<Clock::duration>(
@@ -70,7 +70,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     config.blocking = 0;
     finish(ncclCommInitRankConfig(&comm_, size, unique, rank, &config), "ncclCommInitRankConfig");
     one_shot_ = OneShotAllReduce::make(
-        backend, rank, size, OneShotAllReduce::here(), one_shot_wanted(), timeout_,
+        backend, rank, size, OneShotAllReduce::here(), sums && one_shot_wanted(), timeout_,
         [this](std::span<const std::byte> mine) { return exchange(mine); });
     exchanged_.clear();
   }
@@ -103,6 +103,14 @@ class NcclCommunicator final : public DeviceCommunicator {
     TANDEM_CHECK(x.contiguous());
     finish(ncclBroadcast(x.raw(), x.raw(), count(x), type_of(x), root, comm_, backend_.stream()),
            "ncclBroadcast");
+  }
+  void send(const Tensor& x, int to) override {
+    TANDEM_CHECK(x.contiguous());
+    finish(ncclSend(x.raw(), count(x), type_of(x), to, comm_, backend_.stream()), "ncclSend");
+  }
+  void receive(const Tensor& x, int from) override {
+    TANDEM_CHECK(x.contiguous());
+    finish(ncclRecv(x.raw(), count(x), type_of(x), from, comm_, backend_.stream()), "ncclRecv");
   }
 
   void check(std::chrono::nanoseconds waited) override {
@@ -219,9 +227,10 @@ std::string make_nccl_id() {
 
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend& backend,
                                                            const std::string& id, int rank,
-                                                           int size, double timeout_seconds) {
+                                                           int size, double timeout_seconds,
+                                                           bool sums) {
   return std::make_unique<NcclCommunicator>(static_cast<CudaBackend&>(backend), id, rank, size,
-                                            timeout_seconds);
+                                            timeout_seconds, sums);
 }
 
 }  // namespace tandem::cuda
@@ -233,7 +242,7 @@ namespace tandem::cuda {
 std::string make_nccl_id() { return {}; }
 
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend&, const std::string&, int,
-                                                           int, double) {
+                                                           int, double, bool) {
   return nullptr;
 }
 

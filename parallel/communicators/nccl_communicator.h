@@ -13,6 +13,7 @@ namespace tandem::cuda {
 std::string make_nccl_id();
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend& backend,
                                                            const std::string& id, int rank,
-                                                           int size, double timeout_seconds);
+                                                           int size, double timeout_seconds,
+                                                           bool sums);
 
 }  // namespace tandem::cuda

@@ -52,6 +52,12 @@ struct Build {
     out.quantization = tandem::of_many_rows(quantization);
     return out;
   }
+  // For layers that each rank has as a whole: `alone` is its group of one.
+  Build on(Communicator& alone) const {
+    return {
+        ctx,          alone,   dtype, quantization, kv_cache_dtype, encoder_layers, decoder_layers,
+        writes_cross, adapters};
+  }
   // For layers whose rows are not a step's (parallel/layers/adapters.h).
   Build without_adapters() const {
     Build out = *this;

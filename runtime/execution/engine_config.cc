@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <thread>
@@ -238,6 +239,12 @@ std::string cache_folder() {
 }
 
 }  // namespace
+
+bool stages_use_devices(const EngineConfig& config) {
+  const char* by_host = std::getenv("TANDEM_STAGES_BY_HOST");
+  return config.loading().device().find(':') == std::string::npos &&
+         (by_host == nullptr || std::strcmp(by_host, "1") != 0);
+}
 
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank) {

@@ -39,6 +39,9 @@ inline int stages_of(const EngineConfig& config) {
 inline int encoder_ranks_of(const EngineConfig& config) {
   return config.parallel().encoder_ranks();
 }
+// Whether what stages hand to each other goes from device to device, if there is a library for it.
+// Not if one device is named for all ranks, nor with TANDEM_STAGES_BY_HOST=1 in the environment.
+bool stages_use_devices(const EngineConfig& config);
 PreemptionMode preemption_of(const EngineConfig& config);
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range

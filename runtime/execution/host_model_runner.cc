@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/seconds_since.h"
+#include "runtime/execution/device/stage_recorder.h"
 #include "runtime/execution/drafts/verified_rows.h"
 #include "runtime/execution/model_runner.h"
 #include "runtime/execution/step_stages.h"
@@ -21,12 +23,19 @@ using Clock = std::chrono::steady_clock;
 
 class HostModelRunner final : public ModelRunner {
  public:
-  HostModelRunner(RankModel rank, const RunnerConfig& config) : stages_(std::move(rank), config) {}
+  HostModelRunner(RankModel rank, const RunnerConfig& config) : stages_(std::move(rank), config) {
+    if (config.record_steps && stages_.is_stage() && !stages_.ctx().on_cpu())
+      recorder_.emplace(stages_.ctx(), stages_.model(), config.block_size,
+                        /*keeps=*/stages_.chooses_tokens());
+  }
 
   void launch(const proto::StepInput& input) override;
   int steps_launched() const override { return static_cast<int>(answers_.size()); }
   bool ready() override { return !answers_.empty(); }
   proto::StepOutput finish() override;
+  DecoderStats decoder_stats() const override {
+    return recorder_ ? recorder_->stats() : DecoderStats();
+  }
 
  private:
   void encode(ModelStep& step);
@@ -36,6 +45,7 @@ class HostModelRunner final : public ModelRunner {
   void append_tokens(const ModelStep& step);
 
   StepStages stages_;
+  std::optional<StageRecorder> recorder_;  // of a stage on a device
   std::deque<proto::StepOutput> answers_;  // oldest first
 };
 
@@ -51,8 +61,8 @@ void HostModelRunner::launch(const proto::StepInput& input) {
     if (step.has_encoder_work()) encode(step);
     if (step.has_decoder_work()) decode(step);
     stages_.tell_tokens(step);
-    // The next step has its memory.
-    if (!stages_.ctx().on_cpu()) stages_.ctx().backend().synchronize();
+    // Its answer is known.
+    if (!stages_.ctx().on_cpu() && stages_.chooses_tokens()) stages_.ctx().backend().synchronize();
   });
   stages_.advance(step);
   append_tokens(step);
@@ -94,12 +104,17 @@ Tensor HostModelRunner::run_decoder(const ModelStep& step, const CrossWeights& w
   ProfileSpan span(kDecoderSpan);
   span.say({static_cast<int64_t>(step.batch.input.input_ids.size())});
   Context& ctx = stages_.ctx();
-  StepTensors in(
-      ctx, StepPlan(ctx, step.batch.input, stages_.model().step_layout(), StepHalf::kDecoder));
+  StepPlan plan(ctx, step.batch.input, stages_.model().step_layout(), StepHalf::kDecoder);
+  std::optional<StepShape> shape;
+  if (recorder_ && weights.wanted.empty()) shape = recorder_->fill_up(plan);
+  StepTensors in(ctx, plan);
   if (!ctx.on_cpu()) ctx.backend().expect_rows(in.input_ids.dim(0));
   if (!weights.wanted.empty()) in.cross_weights = &weights;
   const AdapterSet::Scope rows(stages_.adapters(), step.batch.decoder_adapters);
-  return stages_.decode(in);
+  if (!shape) return stages_.decode(in);
+  return stages_.decode(in, [&](StageState before) {
+    return recorder_->decode(in, *shape, std::move(before), stages_.cache());
+  });
 }
 
 // A token for the last row of each sequence, and for the rows of its drafts; what follows a wrong

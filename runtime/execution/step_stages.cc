@@ -277,8 +277,11 @@ void StepStages::post_encoded(const ModelStep& step) {
   outbox_->post(cache(), sources);
 }
 
-Tensor StepStages::decode(const StepTensors& in) {
-  return pipeline_ ? pipeline_->decode(*model_, in, cache()) : model_->decode(in, cache());
+Tensor StepStages::decode(const StepTensors& in, const Layers& layers) {
+  if (!pipeline_) return model_->decode(in, cache());
+  if (layers) return pipeline_->decode(layers);
+  return pipeline_->decode(
+      [&](StageState before) { return model_->decode_stage(in, std::move(before), cache()); });
 }
 
 // (Every rank has the whole output of the encoder.)

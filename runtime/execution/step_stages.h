@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -99,7 +100,9 @@ class StepStages {
   // draft model's too. Nothing on a stage without decoder layers.
   Tensor encode(ModelStep& step);
   // The decoder's last hidden states [tokens, d_model]; nothing unless the rank chooses tokens.
-  Tensor decode(const StepTensors& in);
+  // layers: runs a stage's layers; null: as they are.
+  using Layers = std::function<StageState(StageState before)>;
+  Tensor decode(const StepTensors& in, const Layers& layers = {});
   // Pooled vectors of the sources that ask for one, from encode()'s states. On rank 0 of those that
   // choose tokens.
   void pool_vectors(const Tensor& states, ModelStep& step);
@@ -129,6 +132,7 @@ class StepStages {
   Communicator& comm() { return comm_; }  // the ranks of this rank's stage
   // All ranks, which end together.
   Communicator& group();
+  bool is_stage() const { return pipeline_ != nullptr; }
   bool chooses_tokens() const { return !pipeline_ || pipeline_->is_last(); }
   Model& model() { return *model_; }
   int block_size() const { return block_size_; }

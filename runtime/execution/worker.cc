@@ -114,8 +114,10 @@ class ModelWorker final : public Worker {
       draft_model_->rows_of_a_target_step = rows_of_a_step(dtype, cpu_isa());
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
-    // Stages on devices take their turns through the host: their steps are not recorded.
-    if (!ctx_->on_cpu() && !pipeline_) {
+    // A stage's steps are recorded when they recur.
+    if (pipeline_)
+      kept_ = cost_of_recordings(*ctx_, *model_, config_, {}, comm_->size());
+    else if (!ctx_->on_cpu()) {
       if (model_->has_language_head()) sizes_ = recorded_sizes(config_);
       kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
     }
@@ -196,6 +198,7 @@ class ModelWorker final : public Worker {
     aborted_ = true;
     if (group_) group_->abort();
     if (comm_ && comm_ != group_) comm_->abort();  // of the stage's devices
+    if (between_stages_) between_stages_->abort();
   }
 
  private:
@@ -242,9 +245,22 @@ class ModelWorker final : public Worker {
     if (stages_of(config_) == 1 || runs_encoders_) return plan->own;
     std::shared_ptr<Communicator> decoders = group_;
     if (encoder_ranks_.count > 0) decoders = make_subgroup(group_, 0, encoder_ranks_.first);
-    pipeline_ =
-        std::make_shared<Pipeline>(*ctx_, std::move(decoders), stages_of(config_), plan->own);
+    const bool by_device = join_between_stages(setup, decoders);
+    pipeline_ = std::make_shared<Pipeline>(*ctx_, by_device ? between_stages_ : decoders, by_device,
+                                           stages_of(config_), plan->own);
     return plan->own;
+  }
+  // States go from device to device, unless there is no library for it, or one device is all that
+  // there is. (All ranks of a model have the same plugin and configuration.)
+  bool join_between_stages(const proto::WorkerSetup& setup,
+                           const std::shared_ptr<Communicator>& decoders) {
+    if (ctx_->on_cpu() || !stages_use_devices(config_)) return false;
+    auto joined = make_device_group(*ctx_, decoders, communicator_options(setup).timeout,
+                                    DeviceGroupUse::kMessages);
+    const MutexLock lock(mutex_);
+    between_stages_ = std::move(joined);
+    if (aborted_ && between_stages_) between_stages_->abort();
+    return between_stages_ != nullptr;
   }
   // A side that the model does not count as the configuration does is not split where we think.
   void check_layers(const ModelConfig& model) const {
@@ -287,6 +303,10 @@ class ModelWorker final : public Worker {
     if (ctx_->on_cpu()) return;
     if (comm_->size() == 1) return;
     auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
+    if (joined == nullptr)
+      throw InputError(ErrorKind::kUnavailable,
+                       "--tensor-parallel-size: the CUDA plugin was built without NCCL",
+                       "--tensor-parallel-size");
     const MutexLock lock(mutex_);
     comm_ = std::move(joined);
     if (stages_of(config_) == 1 && encoder_ranks_.count == 0) group_ = comm_;
@@ -335,6 +355,8 @@ class ModelWorker final : public Worker {
   Mutex mutex_;
   std::shared_ptr<Communicator> group_;
   std::shared_ptr<Communicator> comm_;  // the ranks of this one's stage; without stages the group
+  // Of devices, for what stages hand to each other; null: they do so by the host.
+  std::shared_ptr<Communicator> between_stages_;
   std::shared_ptr<Pipeline> pipeline_;  // null: there are no stages
   EncoderRanks encoder_ranks_;
   bool runs_encoders_ = false;  // this one is one of them

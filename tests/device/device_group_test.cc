@@ -53,6 +53,37 @@ Tensor to_device(Context& ctx, const Tensor& host) {
 
 class DeviceGroup : public ::testing::TestWithParam<int> {};
 
+// Each rank to the next one, of either memory; what a device has sent may change behind it.
+TEST_P(DeviceGroup, Messages) {
+  const int ranks = GetParam();
+  const EmulatedDevices devices(ranks);
+  ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
+  if (cuda_plugin()->device_count() < ranks)
+    GTEST_SKIP() << "needs " << ranks << " devices, there are " << cuda_plugin()->device_count();
+  run_devices(ranks, [&](Context& ctx, Communicator& group) {
+    const int before = group.rank() - 1, next = group.rank() + 1;
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI32})
+      for (const bool on_device : {true, false}) {
+        const Shape shape = {3, 5};
+        const auto value = [&](int from, size_t i) { return static_cast<uint8_t>(31 * from + i); };
+        const Tensor sent(shape, dtype), got(shape, dtype);
+        for (size_t i = 0; i < sent.bytes(); ++i)
+          static_cast<uint8_t*>(sent.raw())[i] = value(group.rank(), i);
+        const Tensor out = on_device ? ctx.backend().allocate(shape, dtype) : got;
+        if (before >= 0) group.receive(out, before);
+        if (next < ranks) {
+          const Tensor x = on_device ? to_device(ctx, sent) : sent;
+          group.send(x, next);
+          if (on_device) ctx.backend().copy_in(got, x);
+        }
+        if (before < 0) continue;
+        const Tensor here = ctx.on_host(out);
+        for (size_t i = 0; i < here.bytes(); ++i)
+          ASSERT_EQ(static_cast<const uint8_t*>(here.raw())[i], value(before, i)) << i;
+      }
+  });
+}
+
 TEST_P(DeviceGroup, AllToAll) {
   const int ranks = GetParam();
   const EmulatedDevices devices(ranks);

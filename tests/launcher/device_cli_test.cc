@@ -137,8 +137,8 @@ TEST(DeviceCli, TheCpusTokens) {
                  {"--dtype", "int4 is for CPUs", "--quantization int4"});
 }
 
-// Layers split over devices, and encoders on devices of their own: states, tokens, keys and values
-// cross by the host. Beams and sampling, too.
+// Layers split over devices, and encoders on devices of their own. Beams and sampling, too. (The
+// emulated NCCL knows the threads of one process.)
 TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
   const std::vector<std::vector<std::string>> requests{
       {}, {"--num-beams", "2"}, {"--do-sample", "--seed", "7", "--top-k", "20"}};
@@ -159,6 +159,8 @@ TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
       {"--encoder-ranks", "1", "--pp", "2", "--distributed-executor-backend", "threads"}};
   for (size_t i = 0; i < requests.size(); ++i) {
     for (std::vector<std::string> flags : layouts) {
+      const bool threads = flags.back() == "threads";
+      const Variable by_host("TANDEM_STAGES_BY_HOST", threads ? "0" : "1");
       flags.insert(flags.end(), requests[i].begin(), requests[i].end());
       flags.insert(flags.end(), {"--device", "cuda", "--dtype", "float32"});
       const ProcessResult r = generate(flags);
@@ -167,14 +169,15 @@ TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
     }
   }
   for (const char* dtype : {"bfloat16", "float16", "fp8"}) {  // fp8: of keys and values
-    std::vector<std::string> one{"--device", "cuda", "--enforce-eager"};
+    std::vector<std::string> one{"--device", "cuda"};
     const bool pages = dtype == std::string("fp8");
     one.insert(one.end(), {pages ? "--kv-cache-dtype" : "--dtype", dtype});
     const std::string expected_of_type = generate(one).out;
     ASSERT_FALSE(expected_of_type.empty());
     for (const char* split : {"--pp", "--encoder-ranks"}) {
       std::vector<std::string> two = one;
-      two.insert(two.end(), {split, split == std::string("--pp") ? "2" : "1"});
+      two.insert(two.end(), {split, split == std::string("--pp") ? "2" : "1",
+                             "--distributed-executor-backend", "threads"});
       EXPECT_EQ(generate(two).out, expected_of_type) << dtype << ", " << split;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -23,14 +24,16 @@ int64_t type_of(const Tensor& x) { return x.empty() ? kNoTensor : static_cast<in
 
 }  // namespace
 
-Pipeline::Pipeline(Context& ctx, std::shared_ptr<Communicator> group, int stages, Stage layers)
+Pipeline::Pipeline(Context& ctx, std::shared_ptr<Communicator> group, bool by_device, int stages,
+                   Stage layers)
     : ctx_(ctx),
       group_(std::move(group)),
+      by_device_(by_device),
       stages_(stages),
       ranks_(group_->size() / stages),
       stage_(group_->rank() / ranks_),
       layers_(std::move(layers)),
-      step_begun_(Clock::now()),
+      clock_(ctx),
       seconds_(static_cast<size_t>(stage_)) {
   TANDEM_CHECK_EQ(ranks_ * stages_, group_->size());
   static_assert(kMostUnheard < kPiecesBetween);
@@ -40,43 +43,43 @@ double StageSeconds::sum() const { return std::accumulate(of_stage.begin(), of_s
 
 void Pipeline::begin_step() {
   told_before_ = told_;
-  step_begun_ = Clock::now();
-  waited_ = encoder_seconds_ = 0;
+  clock_.begin_step();
+  encoder_seconds_ = 0;
   std::fill(seconds_.begin(), seconds_.end(), 0);
 }
 
-void Pipeline::end_step() { computed_before_ = computed(); }
+void Pipeline::end_step() { clock_.end_step(); }
 
-double Pipeline::computed() const {
-  return computed_before_ + seconds_since(step_begun_) - waited_;
+StageClock::Seconds Pipeline::untold() {
+  told_ = clock_.seconds();
+  return {told_.all - told_before_.all, told_.encoder - told_before_.encoder};
 }
 
 // What it waits is not computed. A send waits only if the receiver is far behind.
 void Pipeline::send(const Tensor& x, int to) {
   const ProfileSpan span(kWaitForStages);
-  const auto begun = Clock::now();
+  const auto begun = std::chrono::steady_clock::now();
   group_->send(x, to);
-  waited_ += seconds_since(begun);
+  clock_.add_wait(seconds_since(begun));
 }
 
 void Pipeline::receive(const Tensor& x, int from) {
   const ProfileSpan span(kWaitForStages);
-  const auto begun = Clock::now();
+  const auto begun = std::chrono::steady_clock::now();
   group_->receive(x, from);
-  waited_ += seconds_since(begun);
+  clock_.add_wait(seconds_since(begun));
 }
 
 // The stages' seconds; rows and columns, and the types of the sum and of the update; then the
-// tensors, a device's through the host's memory. What a stage computes behind its last message of a
-// step goes with the next step's.
+// tensors. What a stage computes behind its last message of a step goes with the next step's.
 void Pipeline::send_on(const StageState& state) {
   const int to = rank_of(stage_ + 1);
-  const Tensor sum = ctx_.on_host(state.sum),
-               update = state.update.empty() ? Tensor() : ctx_.on_host(state.update);
-  told_ = computed();
+  const auto sent = [&](const Tensor& x) { return by_device_ || x.empty() ? x : ctx_.on_host(x); };
+  const Tensor sum = sent(state.sum), update = sent(state.update);
+  const StageClock::Seconds own = untold();
   std::vector<double> seconds = seconds_;
-  seconds.push_back(told_ - told_before_);
-  seconds.push_back(encoder_seconds_);
+  seconds.push_back(own.all);
+  seconds.push_back(encoder_seconds_ + own.encoder);
   std::array<int64_t, 4> head{sum.dim(0), sum.dim(1), type_of(sum), type_of(update)};
   send(view_of(std::span(seconds)), to);
   send(view_of(std::span(head)), to);
@@ -96,9 +99,10 @@ StageState Pipeline::receive_state() {
   const auto next = [&](int64_t type) {
     if (type == kNoTensor) return Tensor();
     const Tensor there = ctx_.make({head[0], head[1]}, static_cast<DType>(type));
-    const Tensor here = ctx_.on_cpu() ? there : Tensor(there.shape(), there.dtype());
+    const bool direct = by_device_ || ctx_.on_cpu();
+    const Tensor here = direct ? there : Tensor(there.shape(), there.dtype());
     receive(here, from);
-    if (!ctx_.on_cpu()) ctx_.backend().copy_in(here, there);
+    if (!direct) ctx_.backend().copy_in(here, there);
     return there;
   };
   state.sum = next(head[2]);
@@ -110,19 +114,24 @@ StageState Pipeline::receive_state() {
 Tensor Pipeline::encode(Model& model, const StepTensors& in) {
   StageState state;
   if (stage_ > 0) state = receive_state();
-  const double begun = computed();
-  if (layers_.encodes()) state = model.encode_stage(in, std::move(state));
-  encoder_seconds_ += computed() - begun;
+  if (layers_.encodes()) {
+    clock_.begin_work(/*encoder=*/true);
+    state = model.encode_stage(in, std::move(state));
+    clock_.end_work();
+  }
   if (!is_last()) send_on(state);
   return layers_.decodes() ? state.sum : Tensor();
 }
 
-Tensor Pipeline::decode(Model& model, const StepTensors& in, KvCache& cache) {
+// The last stage is at work until the end of the step: it chooses tokens.
+Tensor Pipeline::decode(const std::function<StageState(StageState)>& layers) {
   if (!layers_.decodes()) return {};
   StageState state;
   if (!layers_.decoder.has_first()) state = receive_state();
-  state = model.decode_stage(in, std::move(state), cache);
+  clock_.begin_work(/*encoder=*/false);
+  state = layers(std::move(state));
   if (is_last()) return state.sum;
+  clock_.end_work();
   send_on(state);
   return {};
 }
@@ -148,10 +157,12 @@ void Pipeline::hear(std::span<int32_t> tokens) {
   receive(view_of(tokens), rank_of(stages_ - 1));
 }
 
-StageSeconds Pipeline::seconds() const {
+StageSeconds Pipeline::seconds() {
   TANDEM_CHECK(is_last());
-  StageSeconds out{seconds_, encoder_seconds_};
-  out.of_stage.push_back(computed() - computed_before_);
+  if (clock_.is_at_work()) clock_.end_work();
+  const StageClock::Seconds own = untold();
+  StageSeconds out{seconds_, encoder_seconds_ + own.encoder};
+  out.of_stage.push_back(own.all);
   return out;
 }
 

@@ -3,8 +3,8 @@
 // without waiting for what the last one says of those before. Synchronous; one thread.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,6 +13,7 @@
 #include "models/model.h"
 #include "models/stage_plan.h"
 #include "parallel/communicators/communicator.h"
+#include "runtime/execution/ranks/stage_clock.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -32,9 +33,11 @@ struct StageSeconds {
 // in the same order; in a step the ranks of a stage make the same calls.
 class Pipeline {
  public:
-  // group: the stages' ranks one after the other, equally many of each.
+  // group: the stages' ranks one after the other, equally many of each. by_device: it takes tensors
+  // of devices (make_device_group()); otherwise theirs go through the host's memory.
   // layers: of this rank's stage, one of `stages`.
-  Pipeline(Context& ctx, std::shared_ptr<Communicator> group, int stages, Stage layers);
+  Pipeline(Context& ctx, std::shared_ptr<Communicator> group, bool by_device, int stages,
+           Stage layers);
 
   Communicator& group() { return *group_; }
   int stage() const { return stage_; }
@@ -48,7 +51,8 @@ class Pipeline {
   // on the others.
   Tensor encode(Model& model, const StepTensors& in);
   // The decoder's last hidden states [T, d_model], on the last stage; nothing on the others.
-  Tensor decode(Model& model, const StepTensors& in, KvCache& cache);
+  // layers: runs this stage's.
+  Tensor decode(const std::function<StageState(StageState before)>& layers);
   // x, f32 in host memory, of the stages with decoder layers: on the last one their sum, in place.
   void add_up(const Tensor& x);
   // On the last stage: what it chose in a step, for the others, who hear it when they need it. They
@@ -59,7 +63,7 @@ class Pipeline {
   static constexpr int kMostUnheard = 15;  // with the next, kPiecesBetween
 
   // On the last stage, before the end of a step: of all stages, as far as they have said.
-  StageSeconds seconds() const;
+  StageSeconds seconds();
 
   // Of the model as a whole.
   struct Heads {
@@ -68,26 +72,23 @@ class Pipeline {
   Heads heads_of(const Model& model);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void send(const Tensor& x, int to);
   void receive(const Tensor& x, int from);
   void send_on(const StageState& state);
   StageState receive_state();
   int rank_of(int stage) const { return group_->rank() + (stage - stage_) * ranks_; }
-  double computed() const;  // within a step
+  StageClock::Seconds untold();  // of this stage, which it says of this step
 
   Context& ctx_;
   std::shared_ptr<Communicator> group_;
+  bool by_device_;
   int stages_, ranks_, stage_;  // ranks of a stage
   Stage layers_;
-  // Seconds that this stage has computed since it began. In the steps before this one; as it has
-  // told the stages behind; as it had told them before this step.
-  double computed_before_ = 0, told_ = 0, told_before_ = 0;
-  Clock::time_point step_begun_;
-  double waited_ = 0;            // in this step, for other stages
+  StageClock clock_;
+  // What this stage has told of its clock, and what it had told before this step.
+  StageClock::Seconds told_, told_before_;
   std::vector<double> seconds_;  // of the stages before this one, in this step
-  double encoder_seconds_ = 0;   // of the stages so far, in this step
+  double encoder_seconds_ = 0;   // of these, in this step
 };
 
 }  // namespace tandem
