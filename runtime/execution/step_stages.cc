@@ -279,9 +279,8 @@ void StepStages::post_encoded(const ModelStep& step) {
 
 Tensor StepStages::decode(const StepTensors& in, const Layers& layers) {
   if (!pipeline_) return model_->decode(in, cache());
-  if (layers) return pipeline_->decode(layers);
-  return pipeline_->decode(
-      [&](StageState before) { return model_->decode_stage(in, std::move(before), cache()); });
+  const auto run = [&](StageState x) { return model_->decode_stage(in, std::move(x), cache()); };
+  return pipeline_->decode(layers ? layers : run);
 }
 
 // (Every rank has the whole output of the encoder.)
