@@ -78,8 +78,8 @@ class ModelRunner : public StepRunner {
 std::unique_ptr<ModelRunner> make_host_model_runner(RankModel rank, const RunnerConfig& config);
 std::unique_ptr<ModelRunner> make_device_model_runner(RankModel rank, const RunnerConfig& config);
 
-// The runner for rank.ctx. A device's stages hand tokens and states to each other through the host,
-// and its encoders what they have computed.
+// The runner for rank.ctx. A device's stages hear of each other's tokens by the host, and its
+// encoders hand on what they have computed.
 inline std::unique_ptr<ModelRunner> make_model_runner(RankModel rank, const RunnerConfig& config) {
   const bool by_host = rank.ctx.on_cpu() || rank.pipeline || rank.outbox;
   return by_host ? make_host_model_runner(std::move(rank), config)

@@ -40,7 +40,8 @@ StageState StageRecorder::decode(const StepTensors& in, const StepShape& shape, 
   Recording& r = recordings_[key];
   if (!std::exchange(r.seen, true)) {
     StageState first = model_.decode_stage(in, std::move(before), cache);
-    if (keeps_) r.kept = ctx_.backend().allocate(first.sum.shape(), first.sum.dtype());
+    if (keeps_ && !kept_.contains(first.sum.dim(0)))
+      kept_[first.sum.dim(0)] = ctx_.backend().allocate(first.sum.shape(), first.sum.dtype());
     return first;
   }
   if (!r.recorded && !r.refused) record(r, in, before, cache);
@@ -51,7 +52,7 @@ StageState StageRecorder::decode(const StepTensors& in, const StepShape& shape, 
   TANDEM_CHECK_EQ(r.update, place_of(before.update));
   ctx_.backend().replay(r.key);
   ++stats_.replayed;
-  return keeps_ ? StageState{r.kept} : r.result;
+  return keeps_ ? StageState{kept_.at(r.result.sum.dim(0))} : r.result;
 }
 
 void StageRecorder::record(Recording& r, const StepTensors& in, const StageState& before,
@@ -59,7 +60,7 @@ void StageRecorder::record(Recording& r, const StepTensors& in, const StageState
   r.key = next_key_++;
   r.refused = !ctx_.backend().record(r.key, [&] {
     r.result = model_.decode_stage(in, before, cache);
-    if (keeps_) ctx_.backend().copy_matrix(r.result.sum, r.kept);
+    if (keeps_) ctx_.backend().copy_matrix(r.result.sum, kept_.at(r.result.sum.dim(0)));
   });
   r.recorded = !r.refused;
   if (r.recorded) {

@@ -36,7 +36,6 @@ class StageRecorder {
     uint64_t key = 0;
     StageState result;
     const void *ids = nullptr, *sum = nullptr, *update = nullptr;  // where its inputs lay
-    Tensor kept;
   };
   void record(Recording& r, const StepTensors& in, const StageState& before, KvCache& cache);
   void forget();
@@ -46,6 +45,7 @@ class StageRecorder {
   StepRoom room_;
   bool keeps_;
   std::map<std::vector<int32_t>, Recording> recordings_;
+  std::map<int64_t, Tensor> kept_;  // results, by rows: one is read at a time
   uint64_t next_key_ = 0;
   DecoderStats stats_;
 };

@@ -29,7 +29,7 @@ void StageClock::begin_work(bool encoder) {
     work_->since = of_host();
     return;
   }
-  settle(kMostOpen);
+  settle();
   work_->from = ctx_.backend().mark();
 }
 
@@ -44,12 +44,18 @@ void StageClock::end_work() {
   work_.reset();
 }
 
-// Counts what is done, and waits until no more than that is not.
-void StageClock::settle(size_t most_open) {
+// Counts what is done, and waits until no more than kMostOpen is not.
+void StageClock::settle() {
+  if (open_.empty()) return;
   DeviceBackend& backend = ctx_.backend();
+  const uint64_t newest = backend.mark();
   while (!open_.empty()) {
     const Work& oldest = open_.front();
-    if (open_.size() > most_open)
+    if (newest - oldest.from >= DeviceBackend::kMarksKept) {
+      open_.pop_front();
+      continue;
+    }
+    if (open_.size() > kMostOpen)
       backend.wait(oldest.to);
     else if (!backend.reached(oldest.to))
       return;
@@ -62,7 +68,7 @@ void StageClock::settle(size_t most_open) {
 
 StageClock::Seconds StageClock::seconds() {
   if (ctx_.on_cpu()) return {of_host(), before_.encoder};
-  settle(kMostOpen);
+  settle();
   return before_;
 }
 

@@ -1,6 +1,6 @@
 // How long a stage of a pipeline computes, without what it waits for the others. On the CPU that is
 // the host's time within steps; on a device the time between marks around its layers, of the work
-// that is done so far. One thread.
+// that is done so far. Work whose marks were made too long ago is not counted. One thread.
 #pragma once
 
 #include <chrono>
@@ -34,8 +34,8 @@ class StageClock {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Marks of the backend are kept for a while only.
-  static constexpr size_t kMostOpen = 5;
+  // The host is no further ahead of a device: marks of the backend are kept for a while only.
+  static constexpr size_t kMostOpen = 2;
 
   struct Work {
     uint64_t from = 0, to = 0;  // marks
@@ -43,7 +43,7 @@ class StageClock {
     bool encoder = false;
   };
   double of_host() const;
-  void settle(size_t most_open);
+  void settle();
 
   Context& ctx_;
   Seconds before_;  // this step; on a device all that is known to be done
