@@ -1,6 +1,8 @@
 #include "models/adapters/adapter_store.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,12 +13,24 @@
 
 namespace tandem {
 
+void AdapterStore::add_modules_of_others(std::vector<AdaptableModule> modules) {
+  std::ranges::move(modules, std::back_inserter(of_others_));
+}
+
+std::vector<AdaptableModule> AdapterStore::modules() const {
+  std::vector<AdaptableModule> out = set_.modules();
+  std::set<std::string> names;
+  for (const AdaptableModule& module : out) names.insert(module.name);
+  for (const AdaptableModule& module : of_others_)
+    if (names.insert(module.name).second) out.push_back(module);
+  return out;
+}
+
 void AdapterStore::load(const Source& source, bool stays) {
   TANDEM_CHECK_GT(source.id, uint64_t{0});
   try {
     Adapter adapter = Adapter::open(source.path, base_, limits_.max_rank);
-    const std::vector<AdaptableModule> modules = set_.modules();
-    adapter.check_modules(modules);
+    adapter.check_modules(modules());
     set_.load(source.id, adapter);
   } catch (const InputError& error) {
     throw InputError(error.kind(), "adapter " + in_quotes(source.name) + ": " + error.what(),

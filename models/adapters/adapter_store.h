@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "parallel/layers/adapters.h"
 
@@ -28,6 +29,10 @@ class AdapterStore {
 
   // For Build: the layers of the model that is built with it can be changed.
   AdapterSet& set() { return set_; }
+  // Of a rank with a part of the model: what the others have. Before the first load().
+  void add_modules_of_others(std::vector<AdaptableModule> modules);
+  // Of the whole model, none twice.
+  std::vector<AdaptableModule> modules() const;
   // Behind the model's construction, on all ranks at once. Throws InputError naming adapter, file,
   // and key or tensor; then nothing has changed. stays: it is never dropped.
   void load(const Source& source, bool stays);
@@ -46,6 +51,7 @@ class AdapterStore {
   std::string base_;
   Limits limits_;
   AdapterSet set_;
+  std::vector<AdaptableModule> of_others_;
   std::map<uint64_t, Loaded> loaded_;
   uint64_t uses_ = 0;
 };

@@ -156,11 +156,8 @@ void check_parallel(const EngineConfig& config) {
                      : encoder_ranks_of(config) > 0 ? "--encoder-ranks"
                                                     : nullptr;
   if (flag == nullptr) return;
-  const std::string other = std::string(" go with ") + flag + " so far";
   if (!config.drafting().draft_model().empty())
-    throw not_supported("--draft-model", "does not" + other);
-  if (!config.adapters().modules().empty() || config.adapters().allow_runtime_lora_updating())
-    throw not_supported("--lora-modules", "do not" + other);
+    throw not_supported("--draft-model", std::string("does not go with ") + flag + " so far");
 }
 
 }  // namespace

@@ -106,7 +106,8 @@ Tensor HostModelRunner::run_decoder(const ModelStep& step, const CrossWeights& w
   Context& ctx = stages_.ctx();
   StepPlan plan(ctx, step.batch.input, stages_.model().step_layout(), StepHalf::kDecoder);
   std::optional<StepShape> shape;
-  if (recorder_ && weights.wanted.empty()) shape = recorder_->fill_up(plan);
+  if (recorder_ && weights.wanted.empty() && step.batch.decoder_adapters.empty())
+    shape = recorder_->fill_up(plan);
   StepTensors in(ctx, plan);
   if (!ctx.on_cpu()) ctx.backend().expect_rows(in.input_ids.dim(0));
   if (!weights.wanted.empty()) in.cross_weights = &weights;

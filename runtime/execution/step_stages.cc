@@ -227,7 +227,7 @@ void StepStages::use_adapters(const ModelStep& step) {
       throw std::runtime_error("sampling_params.adapter: this worker has no adapters");
     used.push_back({adapter.id(), adapter.name(), adapter.path()});
   }
-  if (!used.empty()) or_abort(comm_, [&] { adapters_->use(used); });
+  if (!used.empty()) or_abort(group(), [&] { adapters_->use(used); });
 }
 
 void StepStages::make_drafts(const proto::StepInput& input, ModelStep& step) {

@@ -10,6 +10,13 @@
 
 namespace tandem {
 
+std::vector<AdaptableModule> modules_of(const proto::WorkerLoaded& worker) {
+  std::vector<AdaptableModule> out;
+  for (const proto::AdaptableModule& module : worker.adaptable_modules())
+    out.push_back({module.name(), module.rows(), module.columns(), module.table()});
+  return out;
+}
+
 AdapterNames::AdapterNames(const proto::AdapterConfig& config, std::string base)
     : base_(std::move(base)),
       may_change_(config.allow_runtime_lora_updating()),
@@ -50,8 +57,7 @@ std::vector<proto::Adapter> AdapterNames::list() const {
 void AdapterNames::worker_loaded(const proto::WorkerLoaded& worker) {
   const MutexLock lock(mutex_);
   if (!modules_.empty()) return;
-  for (const proto::AdaptableModule& module : worker.adaptable_modules())
-    modules_.push_back({module.name(), module.rows(), module.columns(), module.table()});
+  modules_ = modules_of(worker);
 }
 
 void AdapterNames::check_allowed() const {

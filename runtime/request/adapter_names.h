@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+// What a worker says of its model.
+std::vector<AdaptableModule> modules_of(const proto::WorkerLoaded& worker);
+
 // Each adapter has a number, which no later one of that name gets: what is cached is its alone.
 class AdapterNames {
  public:
