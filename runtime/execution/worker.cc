@@ -26,6 +26,7 @@
 #include "runtime/execution/ranks/encoder_exchange.h"
 #include "runtime/execution/ranks/pipeline.h"
 #include "runtime/execution/ranks/rank_plan.h"
+#include "runtime/execution/ranks/shared_modules.h"
 #include "runtime/request/adapter_names.h"
 #include "runtime/request/constraint_store.h"
 #include "runtime/scheduling/steps/encoder_steps.h"
@@ -102,7 +103,7 @@ class ModelWorker final : public Worker {
     model_ = load_model(model_config, checkpoint, build, progress);
     if (pipeline_) check_layers(model_config);
     first_layer_ = build.decoder_layers.begin;
-    if (adapters_ && (pipeline_ || encoder_ranks_.count > 0)) share_modules();
+    if (adapters_ && (pipeline_ || encoder_ranks_.count > 0)) share_modules(*group_, *adapters_);
     load_adapters();
     if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
@@ -285,31 +286,6 @@ class ModelWorker final : public Worker {
     for (const proto::AdapterModule& module : config_.adapters().modules())
       adapters_->load({++id, module.name(), module.path()}, /*stays=*/true);
     ctx_->end_loading();
-  }
-  // An adapter changes layers of several ranks. Each has to know whether all that it changes are
-  // there.
-  void share_modules() {
-    proto::WorkerLoaded own;
-    tell_modules(adapters_->set().modules(), own);
-    for (int rank = 0; rank < group_->size(); ++rank) {
-      std::string text = rank == group_->rank() ? own.SerializeAsString() : std::string();
-      int64_t size = std::ssize(text);
-      group_->broadcast(Tensor::borrow(&size, {1}, DType::kI64), rank);
-      text.resize(static_cast<size_t>(size));
-      group_->broadcast(Tensor::borrow(text.data(), {size}, DType::kU8), rank);
-      proto::WorkerLoaded said;
-      TANDEM_CHECK(said.ParseFromString(text), "another rank's modules are not readable");
-      adapters_->add_modules_of_others(modules_of(said));
-    }
-  }
-  static void tell_modules(const std::vector<AdaptableModule>& modules, proto::WorkerLoaded& out) {
-    for (const AdaptableModule& module : modules) {
-      proto::AdaptableModule& said = *out.add_adaptable_modules();
-      said.set_name(module.name);
-      said.set_rows(module.rows);
-      said.set_columns(module.columns);
-      said.set_table(module.table);
-    }
   }
   // Drafts are verified on CPUs only.
   int max_drafts() const {

@@ -10,6 +10,16 @@
 
 namespace tandem {
 
+void tell_modules(const std::vector<AdaptableModule>& modules, proto::WorkerLoaded& out) {
+  for (const AdaptableModule& module : modules) {
+    proto::AdaptableModule& said = *out.add_adaptable_modules();
+    said.set_name(module.name);
+    said.set_rows(module.rows);
+    said.set_columns(module.columns);
+    said.set_table(module.table);
+  }
+}
+
 std::vector<AdaptableModule> modules_of(const proto::WorkerLoaded& worker) {
   std::vector<AdaptableModule> out;
   for (const proto::AdaptableModule& module : worker.adaptable_modules())

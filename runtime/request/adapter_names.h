@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// What a worker says of its model.
+// What a worker says of its model, both ways.
+void tell_modules(const std::vector<AdaptableModule>& modules, proto::WorkerLoaded& out);
 std::vector<AdaptableModule> modules_of(const proto::WorkerLoaded& worker);
 
 // Each adapter has a number, which no later one of that name gets: what is cached is its alone.
