@@ -51,7 +51,7 @@ class ScalingRank {
     if (layout.pp > 1) {
       build.encoder_layers = layers.encoder;
       build.decoder_layers = layers.decoder;
-      pipeline_ = std::make_shared<Pipeline>(ctx_, group_, layout.pp, layers);
+      pipeline_ = std::make_shared<Pipeline>(ctx_, group_, /*by_device=*/false, layout.pp, layers);
     }
     model_ = load_model(config_, checkpoint, build);
   }

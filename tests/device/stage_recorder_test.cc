@@ -37,7 +37,8 @@ class Runner {
     Checkpoint opened = Checkpoint::open(config_.loading().model());
     const Stage all = plan_stages(layer_sizes(model_config, opened), {.stages = 1}).front();
     RankModel rank{*ctx_, *comm_, load_model(model_config, opened, {*ctx_, *comm_, DType::kF32})};
-    if (stage) rank.pipeline = std::make_shared<Pipeline>(*ctx_, comm_, false, 1, all);
+    if (stage)
+      rank.pipeline = std::make_shared<Pipeline>(*ctx_, comm_, /*by_device=*/false, 1, all);
     runner_ = make_model_runner(std::move(rank), {.block_size = config_.cache().block_size(),
                                                   .num_device_blocks = kBlocks,
                                                   .record_steps = record});

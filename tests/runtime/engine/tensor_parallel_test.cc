@@ -49,7 +49,7 @@ struct Rank {
                       {.stages = stages, .layers = layers})[static_cast<size_t>(stage)];
       build.encoder_layers = plan.encoder;
       build.decoder_layers = plan.decoder;
-      pipeline = std::make_shared<Pipeline>(ctx, group, stages, plan);
+      pipeline = std::make_shared<Pipeline>(ctx, group, /*by_device=*/false, stages, plan);
     }
     auto model = load_model(config, checkpoint, build);
     EXPECT_EQ(model->layer_counts().encoder, config.encoder_layers);

@@ -50,7 +50,8 @@ class SimulatedRank final : public Immediate<StepRunner> {
         letters_(static_cast<size_t>(config.encoder_ranks)) {
     if (!mail) return;
     static Context context(1);  // no tensors are made in it
-    pipeline_ = std::make_unique<Pipeline>(context, mail, config.stages, Stage());
+    pipeline_ =
+        std::make_unique<Pipeline>(context, mail, /*by_device=*/false, config.stages, Stage());
     if (!pipeline_->is_last()) unheard_ = std::make_unique<UnheardTokens>(*pipeline_, table_);
   }
 
