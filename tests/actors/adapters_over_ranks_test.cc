@@ -38,12 +38,12 @@ class AdaptersOverRanks : public ::testing::TestWithParam<std::tuple<int, int, i
 
 TEST_P(AdaptersOverRanks, HuggingFacesTokens) {
   const auto& [tp, stages, encoders] = GetParam();
-  ClusterConfig config = testing::golden_cluster_config("bart-tiny");
+  actors::ClusterConfig config = testing::golden_cluster_config("bart-tiny");
   *config.engine.mutable_adapters() = testing::lora_config("bart-tiny").adapters();
   config.engine.mutable_parallel()->set_pipeline_parallel_size(stages);
   config.engine.mutable_parallel()->set_encoder_ranks(encoders);
   config.tensor_parallel_size = tp;
-  actors::Cluster cluster(config, std::unique_ptr<GroupLauncher>());
+  actors::Cluster cluster(config, std::unique_ptr<actors::GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   std::vector<std::pair<json, client::RequestHandle>> handles;
   for (const json& one : testing::lora_cases("bart-tiny"))

@@ -103,7 +103,8 @@ void EncoderSteps::write(const SequenceGroup& group, int& next_block,
     *out.mutable_sampling_params() = group.params();
     return;
   }
-  out.mutable_sampling_params();
+  proto::SamplingParams& params = *out.mutable_sampling_params();
+  if (group.params().has_adapter()) *params.mutable_adapter() = group.params().adapter();
   data.add_prompt_token_ids(seq.prompt_tokens().front());
   for (int i = blocks_.blocks_for(group.encoder_seq().length()); i > 0; --i)
     out.mutable_cross_block_table()->add_blocks(next_block++);
