@@ -307,7 +307,8 @@ void with_communicators(int ranks, double timeout,
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       Context ctx(1, std::make_unique<CudaBackend>(rank), DType::kF32);
-      const auto comm = make_nccl_communicator(ctx.backend(), id, rank, ranks, timeout);
+      const auto comm =
+          make_nccl_communicator(ctx.backend(), id, rank, ranks, timeout, /*sums=*/true);
       body(rank, ctx, *comm);
     });
   for (std::thread& thread : threads) thread.join();
