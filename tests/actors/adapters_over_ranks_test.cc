@@ -48,7 +48,7 @@ TEST_P(AdaptersOverRanks, HuggingFacesTokens) {
   std::vector<std::pair<json, client::RequestHandle>> handles;
   for (const json& one : testing::lora_cases("bart-tiny"))
     if (!one.contains("sequences")) handles.emplace_back(one, client.submit(request_of(one)));
-  EXPECT_GE(handles.size(), 10U);
+  EXPECT_GE(handles.size(), 8U);
   for (const auto& [one, handle] : handles) {
     const proto::RequestOutput output = handle.get();
     ASSERT_EQ(output.outputs_size(), 1);
