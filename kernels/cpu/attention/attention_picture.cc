@@ -10,6 +10,8 @@ namespace tandem::cpu {
 namespace {
 
 constexpr float kApart = -100.0f;  // HuggingFace's mask
+// That a task copies of a row: what a window's rows take stays in the second cache.
+constexpr int64_t kMostColumns = 256;
 
 // A window that the edge of the picture goes through has another table.
 enum Edges : int { kNoEdge = 0, kRight = 1, kBelow = 2 };
@@ -92,11 +94,12 @@ class PictureAttention {
     int edges;
   };
 
-  // All, whose rows are read together, unless there are few windows for each thread.
+  // Some, whose rows are read together; fewer if there are few windows for each thread.
   int64_t heads_of_task(int threads) const {
     const int64_t windows = std::max<int64_t>(1, pictures_ * windows_);
     const int64_t groups = ceil_div(4 * threads, windows);
-    return std::max<int64_t>(1, args_.num_heads / groups);
+    const int64_t most = std::min<int64_t>(args_.num_heads / groups, kMostColumns / args_.head_dim);
+    return std::max<int64_t>(1, most);
   }
 
   Window window_at(int64_t picture, int64_t window) const {

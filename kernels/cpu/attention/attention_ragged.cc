@@ -11,8 +11,8 @@ namespace {
 // Queries of a task: enough that packing does not count, few enough for all threads to have some.
 // With windows each task packs its own.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
-constexpr int64_t kQueriesPerWindowTask = 20 * kRaggedRows;
-constexpr int64_t kMostShared = 8;  // sequences of a task
+constexpr int64_t kQueriesPerWindowTask = 10 * kRaggedRows;  // or twice as many
+constexpr int64_t kMostShared = 8;                           // sequences of a task
 
 class RaggedAttention {
  public:
@@ -23,8 +23,10 @@ class RaggedAttention {
         group_(args.num_heads / kv_heads_),
         sequences_(args.indptr.dim(0) - 1),
         indptr_(args.indptr.data<int32_t>()),
-        queries_per_16_bit_task_(4 * isa_.ragged_16.rows) {
-    lengthen_16_bit_tasks(ctx.threads());
+        queries_per_16_bit_task_(4 * isa_.ragged_16.rows),
+        queries_per_window_task_(kQueriesPerWindowTask) {
+    while (lengthens(queries_per_16_bit_task_, ctx.threads())) queries_per_16_bit_task_ *= 2;
+    if (lengthens(queries_per_window_task_, ctx.threads())) queries_per_window_task_ *= 2;
     streams_ = args.head_dim % kLanes16 == 0 && passes_caches(args.out);
     lengthen_shared_tasks(ctx.threads());
     int64_t packed = 0, scratch = 0, rows = 0;
@@ -148,19 +150,17 @@ class RaggedAttention {
   int64_t queries_per_task(int64_t s) const {
     if (reads_rows(s)) return kPagedQueries;
     if (in_16_bits(s)) return queries_per_16_bit_task_;
-    return has_window(s) ? kQueriesPerWindowTask : kQueriesPerTask;
+    return has_window(s) ? queries_per_window_task_ : kQueriesPerTask;
   }
-  // Two threads that share a head both pack its keys: as few tasks as still even out the threads.
-  void lengthen_16_bit_tasks(int threads) {
-    int64_t longest = 0;
-    for (int64_t s = 0; s < sequences_; ++s) longest = std::max(longest, queries(s));
-    const auto tasks_of = [&](int64_t size) {
-      int64_t blocks = 0;
-      for (int64_t s = 0; s < sequences_; ++s) blocks += ceil_div(queries(s), size);
-      return blocks * args_.num_heads;
-    };
-    int64_t& size = queries_per_16_bit_task_;
-    while (0 < size && size < longest && tasks_of(2 * size) >= 16 * threads) size *= 2;
+  // Two threads that share a head both pack its keys, and those of a window that both see: as few
+  // tasks as still even out the threads.
+  bool lengthens(int64_t size, int threads) const {
+    int64_t longest = 0, blocks = 0;
+    for (int64_t s = 0; s < sequences_; ++s) {
+      longest = std::max(longest, queries(s));
+      if (size > 0) blocks += ceil_div(queries(s), 2 * size);
+    }
+    return 0 < size && size < longest && blocks * args_.num_heads >= 16 * threads;
   }
   // Enough sequences share a task that packing does not count, few enough for all threads.
   void lengthen_shared_tasks(int threads) {
@@ -181,8 +181,8 @@ class RaggedAttention {
     return end;
   }
   bool shares(int64_t s) const {
-    return has_window(s) && !reads_rows(s) && queries(s) <= kQueriesPerWindowTask / 2 &&
-           keys(s) <= kQueriesPerWindowTask;
+    return has_window(s) && !reads_rows(s) && queries(s) <= kQueriesPerWindowTask &&
+           keys(s) <= 2 * kQueriesPerWindowTask;
   }
   bool same_side_keys(int64_t s, int64_t other) const {
     if (args_.side.ranges.empty()) return true;
@@ -291,7 +291,7 @@ class RaggedAttention {
   int64_t kv_heads_, group_;  // heads of keys, and heads of queries for each
   int64_t sequences_;
   const int32_t* indptr_;
-  int64_t queries_per_16_bit_task_;
+  int64_t queries_per_16_bit_task_, queries_per_window_task_;
   int64_t shared_ = 1;  // the most sequences of a task
   int64_t packed_floats_, slice_;
   float* workspace_;

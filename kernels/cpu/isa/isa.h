@@ -121,9 +121,9 @@ struct RaggedHead {
   HeadBias bias;
   int64_t position;     // of the first query
   int64_t back, ahead;  // how far a query sees
-  KeyRange own;         // the most that a query sees: `begin` is a multiple of kPanelColumns
-  KeyRange
-      packed_keys;  // by window_pack: `begin` is such a multiple, and all that is seen is there
+  // The most that a query sees, and what window_pack() packs, in which all of it is. Both begin at
+  // multiples of kPanelColumns.
+  KeyRange own, packed_keys;
   // Keys that all queries see besides. At most one of the two is there: global keys, which are rows
   // of k and v; or side keys (ops::SideKeys). `globals` are numbers of rows, and `first_row` is the
   // one that k begins with.
