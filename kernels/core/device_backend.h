@@ -63,9 +63,9 @@ class DeviceBackend {
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
   // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
-  // A check for collectives whose other ranks are lost, as long as what is returned lives.
-  // synchronize() and wait() call it repeatedly while they wait, and reached() calls it too.
-  // `waited` is the time waited so far, or 0 when the work is done. They pass on its exceptions.
+  // Adds a check for collectives whose other ranks are lost. It ends with the returned handle.
+  // synchronize() and wait() call it while they wait. reached() calls it once. All pass on what it
+  // throws. `waited` is the time waited so far, or 0 when the work is done.
   using Check = std::function<void(std::chrono::nanoseconds waited)>;
   [[nodiscard]] virtual std::shared_ptr<void> watch(Check check) = 0;
 

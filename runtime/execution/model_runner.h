@@ -46,8 +46,8 @@ struct RankModel {
   std::shared_ptr<AdapterStore> adapters = {};
   // Null: the model is not split by layers.
   std::shared_ptr<Pipeline> pipeline = {};
-  // With encoders on ranks of their own: of such a rank, which has the model's encoder and what
-  // writes keys and values of cross-attention; or of one without encoder.
+  // With encoders on ranks of their own. A rank that runs encoders has an outbox; its model has
+  // what writes keys and values of cross-attention. A rank without encoder has an inbox.
   std::shared_ptr<EncoderOutbox> outbox = {};
   std::shared_ptr<EncoderInbox> inbox = {};
 };

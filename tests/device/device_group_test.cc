@@ -51,15 +51,22 @@ Tensor to_device(Context& ctx, const Tensor& host) {
   return there;
 }
 
-class DeviceGroup : public ::testing::TestWithParam<int> {};
+class DeviceGroup : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
+    const int devices = cuda_plugin()->device_count();
+    if (devices < GetParam())
+      GTEST_SKIP() << "needs " << GetParam() << " devices, there are " << devices;
+  }
+
+ private:
+  const EmulatedDevices devices_{GetParam()};
+};
 
 // Each rank to the next one, of either memory; what a device has sent may change behind it.
 TEST_P(DeviceGroup, Messages) {
   const int ranks = GetParam();
-  const EmulatedDevices devices(ranks);
-  ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
-  if (cuda_plugin()->device_count() < ranks)
-    GTEST_SKIP() << "needs " << ranks << " devices, there are " << cuda_plugin()->device_count();
   run_devices(ranks, [&](Context& ctx, Communicator& group) {
     const int before = group.rank() - 1, next = group.rank() + 1;
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI32})
@@ -86,10 +93,6 @@ TEST_P(DeviceGroup, Messages) {
 
 TEST_P(DeviceGroup, AllToAll) {
   const int ranks = GetParam();
-  const EmulatedDevices devices(ranks);
-  ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
-  if (cuda_plugin()->device_count() < ranks)
-    GTEST_SKIP() << "needs " << ranks << " devices, there are " << cuda_plugin()->device_count();
   run_devices(ranks, [&](Context& ctx, Communicator& group) {
     for (const int64_t rows : {1, 5})
       for (const bool on_device : {true, false}) {

@@ -2,9 +2,9 @@
 // decoders (docs/parallel.md). An encoder's rank computes them in pages of its own, and goes on; a
 // thread sends them. A decoder's rank takes them at the beginning of a step, into its own pages.
 //
-// What is sent of a source: its sequence and its number of blocks, then each block of each layer as
-// it lies in the receiver's pages: its layers, its heads. A device's pages go through the host's
-// memory (staged_pages.h).
+// For each source a rank sends the sequence and the number of blocks, then each block of each
+// layer. A receiver gets its layers and its heads only, as they lie in its pages. A device's pages
+// go through the host's memory (staged_pages.h).
 #pragma once
 
 #include <cstddef>

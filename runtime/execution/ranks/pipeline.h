@@ -33,8 +33,8 @@ struct StageSeconds {
 // in the same order; in a step the ranks of a stage make the same calls.
 class Pipeline {
  public:
-  // group: the stages' ranks one after the other, equally many of each. by_device: it takes tensors
-  // of devices (make_device_group()); otherwise theirs go through the host's memory.
+  // group: the stages' ranks one after the other, equally many of each.
+  // by_device: the group takes tensors of devices (make_device_group()). Else they go by the host.
   // layers: of this rank's stage, one of `stages`.
   Pipeline(Context& ctx, std::shared_ptr<Communicator> group, bool by_device, int stages,
            Stage layers);
