@@ -39,7 +39,7 @@ void ClusterOptions::add(CLI::App& app) {
   number(
       "--encoder-ranks", [this](int ranks) { parallel.set_encoder_ranks(ranks); },
       "Number of ranks of each replica that run encoders only, besides the others, which then run "
-      "decoders only: long inputs do not hold up streams (CPUs only)");
+      "decoders only: long inputs do not hold up streams");
   number(
       "--expected-input-tokens", [this](int n) { parallel.set_expected_input_tokens(n); },
       "Tokens of a usual input, by which stages share layers; 0 if they are not known");
@@ -107,8 +107,9 @@ std::string ClusterOptions::binding() const {
 }
 
 bool ClusterOptions::wants_cluster() const {
-  const bool staged = parallel.pipeline_parallel_size() != 1 || !parallel.pipeline_layers().empty();
-  return num_ranks() > 1 || staged || backend != "auto" || !hostfile.empty();
+  const bool split = parallel.pipeline_parallel_size() != 1 || parallel.encoder_ranks() != 0 ||
+                     !parallel.pipeline_layers().empty();
+  return num_ranks() > 1 || split || backend != "auto" || !hostfile.empty();
 }
 
 std::unique_ptr<MpiSession> join_outer_job() {

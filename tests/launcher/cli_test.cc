@@ -94,6 +94,7 @@ TEST(Cli, ServeChecksItsFlags) {
       {{"--tp", "0"}, "--tensor-parallel-size"},
       {{"--dp", "-1"}, "--data-parallel-size"},
       {{"--pp", "0"}, "--pipeline-parallel-size"},
+      {{"--encoder-ranks", "-1"}, "--encoder-ranks"},
       {{"--pp", "5", "--distributed-executor-backend", "threads"}, "--pipeline-parallel-size"},
       {{"--pp", "2", "--pipeline-layers", "1,2,1"}, "--pipeline-layers"},
       {{"--pp", "2", "--draft-model", kTiny}, "--draft-model"},
@@ -282,6 +283,16 @@ TEST(Cli, InspectTellsWhatACheckpointIs) {
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("BartForConditionalGeneration"), std::string::npos);
   EXPECT_EQ(tandem({"inspect", "/no/such/dir"}).status, 2);
+}
+
+// Also where they would make a number of ranks that needs no cluster.
+TEST(Cli, GenerateChecksRanks) {
+  for (const auto& [flag, value] :
+       {std::pair{"--pp", "0"}, {"--encoder-ranks", "-1"}, {"--encoder-ranks", "-3"}}) {
+    const ProcessResult r = tandem({"generate", "--model", kTiny, flag, value, "A text."});
+    EXPECT_EQ(r.status, 2) << flag << r.out;
+    EXPECT_NE(r.err.find("out of range"), std::string::npos) << r.err;
+  }
 }
 
 TEST(Cli, InspectTellsWhatEachRankHolds) {
