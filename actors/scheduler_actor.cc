@@ -73,8 +73,8 @@ struct SchedulerState {
     generation = up.generation;
     workers = up.workers;
     supervisor = caf::actor_cast<caf::actor_addr>(self->current_sender());
-    SchedulerConfig config = scheduler_config(shared->config.engine, up.cache,
-                                              shared->processor->model_config(), shared->dtype);
+    SchedulerConfig config =
+        scheduler_config(shared->config.engine, up.cache, shared->processor->model_config());
     config.max_steps_in_flight = shared->config.max_steps_in_flight;
     config.first_encoder_rank = static_cast<int>(workers.size()) - config.encoder_ranks;
     has_encoder_ranks = config.encoder_ranks > 0;

@@ -191,7 +191,7 @@ void combine_rows(Context& ctx, const CombineRowsArgs& args);
 struct SumRangesArgs {
   Tensor x;       // [T, d]
   Tensor ranges;  // [R, 2] i32, none of them empty
-  Tensor out;     // [R, d]
+  Tensor out;     // [R, d], of activations or of f32
 };
 void sum_ranges(Context& ctx, const SumRangesArgs& args);
 

@@ -232,11 +232,11 @@ void add_cache(CLI::App& app, proto::CacheConfig& cache, EngineOptions& options)
 void add_drafting(CLI::App& app, EngineOptions& options) {
   app.add_option("--num-speculative-tokens", options.num_speculative_tokens,
                  "Guess up to that many tokens of a sequence from its source and its text so far, "
-                 "where that saves time, and verify them in one step; tokens stay the same (CPUs "
-                 "only, there 8 without this flag; 0: off)");
+                 "where that saves time, and verify them in one step; tokens stay the same (on a "
+                 "CPU 8 without this flag, on a GPU 0: off)");
   app.add_option("--draft-model", options.draft_model,
                  "A smaller model of the same vocabulary, which guesses as well: a directory or an "
-                 "id at the hub; without --num-speculative-tokens, up to 5 tokens (CPUs only)")
+                 "id at the hub; without --num-speculative-tokens, up to 5 tokens")
       ->type_name("DIR|ORG/NAME");
   add_field(app, "draft-dtype", *options.config.mutable_drafting(),
             "Type that the draft model computes in: float32, bfloat16, int8, int4, or auto: int8 "

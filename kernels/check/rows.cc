@@ -120,7 +120,10 @@ void sum_ranges(Context& ctx, const SumRangesArgs& args) {
   TANDEM_CHECK_EQ(args.ranges.rank(), 2);
   const int64_t count = args.ranges.dim(0);
   check_activations(ctx, args.x, args.x.dim(0), args.x.dim(1));
-  check_activations(ctx, args.out, count, args.x.dim(1));
+  if (args.out.dtype() == DType::kF32)
+    check_matrix_there(ctx, args.out, count, args.x.dim(1));
+  else
+    check_activations(ctx, args.out, count, args.x.dim(1));
   check_ranges(ctx, args.ranges, count, args.x.dim(0), /*least=*/1);
   if (count > 0) ops_of(ctx).sum_ranges(ctx, args);
 }

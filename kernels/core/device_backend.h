@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "kernels/core/tensor.h"
@@ -100,8 +101,15 @@ class DeviceBackend {
   virtual bool record(uint64_t key, const std::function<void()>& step) = 0;
   virtual void replay(uint64_t key) = 0;
   virtual void forget_recordings() = 0;
+  // Those with such keys. Waits for the device, as forget_recordings() does.
+  virtual void forget_recordings(std::span<const uint64_t> keys) = 0;
+  // A key that no other recording has.
+  uint64_t new_key() { return next_key_++; }
   // Kernels, copies and fills in the latest recording, as the device counts them; 0: no recording.
   virtual size_t nodes_recorded() const = 0;
+
+ private:
+  uint64_t next_key_ = 0;
 };
 
 }  // namespace tandem

@@ -92,7 +92,7 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-  destroy_recordings();
+  recordings_.clear();
   gemms_.reset();
   uploads_.reset();
   if (ticket_ != nullptr) cudaFree(ticket_);
@@ -354,7 +354,7 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
     cudaGetLastError();
     return false;
   }
-  recordings_.emplace(key, executable);
+  recordings_.emplace(key, Recording(executable, cudaGraphExecDestroy));
   nodes_recorded_ = nodes;
   return true;
 }
@@ -364,22 +364,22 @@ void CudaBackend::replay(uint64_t key) {
   if (found == recordings_.end() && dropped_)
     throw std::runtime_error("the group of a recorded step has ended");
   TANDEM_CHECK(found != recordings_.end(), "no such recording");
-  if (const cudaError_t error = cudaGraphLaunch(found->second, stream_); error != cudaSuccess)
+  if (const cudaError_t error = cudaGraphLaunch(found->second.get(), stream_); error != cudaSuccess)
     device_failed("a recorded step", error);
 }
 
 void CudaBackend::forget_recordings() {
   synchronize();
-  destroy_recordings();
+  recordings_.clear();
+}
+
+void CudaBackend::forget_recordings(std::span<const uint64_t> keys) {
+  synchronize();
+  for (const uint64_t key : keys) recordings_.erase(key);
 }
 
 void CudaBackend::drop_recordings() {
   dropped_ = true;
-  destroy_recordings();
-}
-
-void CudaBackend::destroy_recordings() {
-  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
 }
 

@@ -12,7 +12,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -64,6 +66,7 @@ class CudaBackend final : public DeviceBackend {
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
   void forget_recordings() override;
+  void forget_recordings(std::span<const uint64_t> keys) override;
   size_t nodes_recorded() const override { return nodes_recorded_; }
   // For the end of collectives, which recordings hold. Does not wait: a running recording is freed
   // when it ends. replay() throws from then on.
@@ -99,7 +102,6 @@ class CudaBackend final : public DeviceBackend {
     cudaEvent_t sent = nullptr;
   };
   void add_segment(size_t at_least);
-  void destroy_recordings();
   cudaEvent_t event_of(uint64_t mark) const;
   void check_all(std::chrono::nanoseconds waited) const {
     for (const Check& check : checks_) check(waited);
@@ -128,7 +130,9 @@ class CudaBackend final : public DeviceBackend {
   size_t scratch_bytes_ = 0;     // theirs
   bool recording_ = false, dropped_ = false;
   size_t nodes_recorded_ = 0;
-  std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
+  using Recording =
+      std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, cudaError_t (*)(cudaGraphExec_t)>;
+  std::unordered_map<uint64_t, Recording> recordings_;
   std::list<Check> checks_;
   std::array<cudaEvent_t, kMarksKept> marks_{};
   uint64_t num_marks_ = 0;

@@ -44,16 +44,26 @@ __global__ void combine_kernel(const T* x, int64_t x_stride, const int32_t* plac
   }
 }
 
-template <class T>
-__global__ void sum_kernel(const T* x, int64_t x_stride, const int32_t* ranges, T* out,
+// Blocks for the columns too: there may be one range, of many rows.
+template <class T, class Sum>
+__global__ void sum_kernel(const T* x, int64_t x_stride, const int32_t* ranges, Sum* out,
                            int64_t out_stride, int64_t size) {
   wait_for_earlier_kernels();
-  const int64_t block = blockIdx.x, begin = ranges[2 * block], end = ranges[2 * block + 1];
-  for (int64_t i = threadIdx.x; i < size; i += blockDim.x) {
-    float sum = 0.0f;
-    for (int64_t row = begin; row < end; ++row) sum += to_float(x[row * x_stride + i]);
-    out[block * out_stride + i] = from_float<T>(sum);
-  }
+  const int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  if (i >= size) return;
+  const int64_t begin = ranges[2 * blockIdx.x], end = ranges[2 * blockIdx.x + 1];
+  float sum = 0.0f;
+  for (int64_t row = begin; row < end; ++row) sum += to_float(x[row * x_stride + i]);
+  out[blockIdx.x * out_stride + i] = from_float<Sum>(sum);
+}
+
+template <class T, class Sum>
+void add_ranges(Context& ctx, const ops::SumRangesArgs& args) {
+  const auto blocks = static_cast<unsigned>((args.out.dim(1) + kThreads - 1) / kThreads);
+  TANDEM_LAUNCH((sum_kernel<T, Sum>), dim3(static_cast<unsigned>(args.ranges.dim(0)), blocks),
+                kThreads, 0, stream_of(ctx), static_cast<const T*>(args.x.raw()),
+                args.x.row_stride(), args.ranges.data<int32_t>(), static_cast<Sum*>(args.out.raw()),
+                args.out.row_stride(), args.out.dim(1));
 }
 
 }  // namespace
@@ -73,10 +83,10 @@ void combine_rows(Context& ctx, const ops::CombineRowsArgs& args) {
 void sum_ranges(Context& ctx, const ops::SumRangesArgs& args) {
   with_type(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(sum_kernel<T>, static_cast<unsigned>(args.ranges.dim(0)), kThreads, 0,
-                  stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
-                  args.ranges.data<int32_t>(), static_cast<T*>(args.out.raw()),
-                  args.out.row_stride(), args.out.dim(1));
+    if (args.out.dtype() == DType::kF32)
+      add_ranges<T, float>(ctx, args);
+    else
+      add_ranges<T, T>(ctx, args);
   });
   after_launch("sum_ranges");
 }

@@ -218,7 +218,8 @@ int run(EncodeOptions& options) {
   const auto attention = make_attention(engine.loading(), *ctx);
   const AttentionScope scope(*ctx, attention.get());
   const auto comm = make_local_communicator();
-  const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, quantization_of(engine)});
+  const auto model =
+      load_model(config, checkpoint, {*ctx, *comm, dtype, resolve_quantization(engine)});
   for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   bool failed = false;

@@ -43,7 +43,7 @@ EngineShell::EngineShell(const EngineConfig& config, const LoadProgress& progres
   start.set_num_host_blocks(loaded.num_host_blocks());
   worker_->start(start);
   SchedulerConfig scheduling =
-      scheduler_config(config, cache_of(loaded), processor_.model_config(), dtype_);
+      scheduler_config(config, cache_of(loaded), processor_.model_config());
   // A device, which searches beams itself, computes a step while the host reads the one before.
   scheduling.max_steps_in_flight = loaded.beam_vocabulary() > 0 ? 2 : 1;
   loop_.emplace(scheduling, processor_.model_config().vocab_size);

@@ -4,6 +4,7 @@
 #include "runtime/engine/supervisor_core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <stdexcept>
 
@@ -125,6 +126,8 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
   if (report.beam_vocabulary() < 0)
     fail("loaded", "beam_vocabulary " + std::to_string(report.beam_vocabulary()));
   if (report.max_drafts() < 0) fail("loaded", "max_drafts " + std::to_string(report.max_drafts()));
+  if (!std::isfinite(report.rows_of_a_step()) || report.rows_of_a_step() < 0)
+    fail("loaded", "rows_of_a_step " + std::to_string(report.rows_of_a_step()));
   rank.cache = cache_of(report);
   rank.stage = Stage::kLoaded;
   if (!all_at_least(Stage::kLoaded)) return;
@@ -134,6 +137,7 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
     least.num_host_blocks = std::min(least.num_host_blocks, r.cache.num_host_blocks);
     if (r.cache.beam_vocabulary != least.beam_vocabulary) least.beam_vocabulary = 0;
     least.max_drafts = std::min(least.max_drafts, r.cache.max_drafts);
+    least.rows_of_a_step = std::min(least.rows_of_a_step, r.cache.rows_of_a_step);
   }
   for (int r = 0; r < config_.size; ++r) {
     ranks_[static_cast<size_t>(r)].cache = least;

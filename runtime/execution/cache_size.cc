@@ -89,7 +89,7 @@ std::string cache_warning(size_t bytes_of_all_ranks, size_t free_memory) {
 
 CacheSize cache_of(const proto::WorkerLoaded& worker) {
   return {worker.num_device_blocks(), worker.num_host_blocks(), worker.beam_vocabulary(),
-          worker.max_drafts()};
+          worker.max_drafts(), worker.rows_of_a_step()};
 }
 
 }  // namespace tandem

@@ -16,7 +16,8 @@ struct CacheSize {
   int num_host_blocks = 0;
   // Not of the cache, but workers say it with it: SchedulerConfig's.
   int beam_vocabulary = 0;
-  int max_drafts = 0;  // of a sequence in a step, which they verify
+  int max_drafts = 0;         // of a sequence in a step, which they verify
+  double rows_of_a_step = 0;  // step_times.h; 0: not said
 };
 // kv_cache_memory, num_gpu_blocks_override and swap_space decide. Without them, need and free
 // memory do. `ranks_on_host` ranks share the free memory. On a GPU free is what

@@ -86,4 +86,33 @@ proto::Embedding pool(const Tensor& states, const proto::Pooling& pooling) {
   return out;
 }
 
+std::vector<proto::Embedding> pool_ranges(Context& ctx, const Tensor& states,
+                                          std::span<const PooledRange> ranges) {
+  std::vector<proto::Embedding> out;
+  if (ctx.on_cpu()) {
+    for (const auto& [first, end, pooling] : ranges)
+      out.push_back(pool(states.rows(first, end), *pooling));
+    return out;
+  }
+  if (ranges.empty()) return out;
+  std::vector<int32_t> rows;
+  for (const auto& [first, end, pooling] : ranges) {
+    TANDEM_CHECK_LT(first, end);
+    const bool all = pooling->kind() == proto::Pooling::MEAN;
+    const bool last = !all && pooling->kind() != proto::Pooling::CLS;
+    rows.insert(rows.end(), {last ? end - 1 : first, all || last ? end : first + 1});
+  }
+  const Tensor sums = ctx.make({std::ssize(ranges), states.dim(1)}, DType::kF32);
+  ops::sum_ranges(ctx, {states, step_ranges(ctx, rows), sums});
+  const Tensor here = ctx.on_host(sums);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    float* const values = here.row<float>(row);
+    const auto count = static_cast<float>(rows[2 * i + 1] - rows[2 * i]);
+    for (int64_t k = 0; k < here.dim(1); ++k) values[k] /= count;
+    out.push_back(pool(here.rows(row, row + 1), *ranges[i].pooling));
+  }
+  return out;
+}
+
 }  // namespace tandem

@@ -28,4 +28,13 @@ std::vector<float> mean_pool(const Tensor& states);
 // states: [tokens > 0, d_model]. A vector of zeros is not normalised.
 proto::Embedding pool(const Tensor& states, const proto::Pooling& pooling);
 
+// The same of ranges of rows of `states` [tokens, d_model], on their device. There rows are added
+// in f32, and only sums come back.
+struct PooledRange {
+  int32_t first, end;  // not empty
+  const proto::Pooling* pooling;
+};
+std::vector<proto::Embedding> pool_ranges(Context& ctx, const Tensor& states,
+                                          std::span<const PooledRange> ranges);
+
 }  // namespace tandem

@@ -84,14 +84,41 @@ std::optional<DType> kv_cache_dtype_of(const EngineConfig& config) {
                 config.cache().kv_cache_dtype(), "--kv-cache-dtype");
 }
 
-DType draft_dtype_of(const EngineConfig& config, DType dtype) {
+namespace {
+
+std::optional<DType> asked_draft_dtype(const EngineConfig& config) {
   return choose(Dtypes{{"auto", std::nullopt},
                        {"float32", DType::kF32},
+                       {"float16", DType::kF16},
                        {"bfloat16", DType::kBF16},
                        {"int8", DType::kI8},
                        {"int4", DType::kI4}},
-                dtype_named(config.drafting().draft_dtype()), "--draft-dtype")
-      .value_or(dtype == DType::kI4 ? DType::kI4 : DType::kI8);
+                dtype_named(config.drafting().draft_dtype()), "--draft-dtype");
+}
+
+// How a device stores weights of an integer type.
+std::optional<Quantization> weights_in(std::optional<DType> dtype) {
+  if (dtype == DType::kI8) return Quantization::kInt8;
+  if (dtype == DType::kI4) return Quantization::kInt4;
+  return std::nullopt;
+}
+
+}  // namespace
+
+StoredType draft_type_of(const EngineConfig& config, const StoredType& of_model, bool on_cpu) {
+  const std::optional<DType> asked = asked_draft_dtype(config);
+  if (on_cpu) {
+    if (asked == DType::kF16) throw not_supported("--draft-dtype", "float16 needs a GPU");
+    return {asked.value_or(of_model.dtype == DType::kI4 ? DType::kI4 : DType::kI8),
+            of_model.quantization};
+  }
+  if (!asked) return of_model;
+  if (const auto quantization = weights_in(asked)) return {of_model.dtype, *quantization};
+  if (*asked != of_model.dtype)
+    throw not_supported("--draft-dtype",
+                        std::string("a GPU computes drafts in the model's type, ") +
+                            name_of(of_model.dtype) + "; their weights may be int8 or int4");
+  return {of_model.dtype, Quantization::kNone};
 }
 
 Quantization quantization_of(const EngineConfig& config) {
@@ -167,7 +194,7 @@ void check_config(const EngineConfig& config) {
   const proto::CacheConfig& cache = config.cache();
   asked_dtype(config);
   kv_cache_dtype_of(config);
-  draft_dtype_of(config, DType::kF32);
+  asked_draft_dtype(config);
   quantization_of(config);
   preemption_of(config);
   tunes_gemms(config);
@@ -215,10 +242,22 @@ DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_
   if (quantization_of(config) != Quantization::kNone &&
       choose_device(device).device == Device::kCpu)
     return quantized_dtype_of_cpu(config);
-  if (const auto asked = asked_dtype(config)) return *asked;
+  const std::optional<DType> asked = asked_dtype(config);
+  const bool integers = weights_in(asked).has_value();
+  if (asked && !(integers && choose_device(device).device == Device::kCuda)) return *asked;
   if (checkpoint_dtype == DType::kF16 && choose_device(device).device == Device::kCuda)
     return DType::kF16;
-  return checkpoint_dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+  return integers || checkpoint_dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+}
+
+Quantization resolve_quantization(const EngineConfig& config) {
+  const Quantization said = quantization_of(config);
+  const auto of_type = weights_in(asked_dtype(config));
+  if (!of_type || choose_device(config.loading().device()).device == Device::kCpu) return said;
+  if (said != Quantization::kNone && said != *of_type)
+    throw not_supported("--quantization", std::string(name_of(said)) +
+                                              " does not go with --dtype " + name_of(*of_type));
+  return *of_type;
 }
 
 namespace {
@@ -256,22 +295,12 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
       spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
     if (dtype != DType::kF16) return std::make_unique<Context>(threads);
     problem = "float16 needs a GPU; a CPU computes in float32, bfloat16, int8 or int4";
-  } else if (dtype == DType::kI8) {
-    problem =
-        "int8 is for CPUs; a GPU computes in float32, float16 or bfloat16, and stores weights in "
-        "int8 with --quantization int8";
-  } else if (dtype == DType::kI4) {
-    problem =
-        "int4 is for CPUs; a GPU computes in float32, float16 or bfloat16, and stores weights in "
-        "int4 with --quantization int4";
+  } else if (dtype == DType::kI8 || dtype == DType::kI4) {
+    problem = "a GPU computes in float32, float16 or bfloat16";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
   if (kv_cache_dtype == DType::kI8) throw not_supported("--kv-cache-dtype", kNoI8);
   auto backend = cuda_plugin()->make_backend(choice.index);
-  if (!config.drafting().draft_model().empty())
-    throw not_supported("--draft-model", "draft models run on CPUs only so far");
-  if (config.drafting().num_speculative_tokens() > 0 && !config.drafting().if_possible())
-    throw not_supported("--num-speculative-tokens", "drafts are verified on CPUs only so far");
   if (f8_kv_cache && !backend->f8_pages())
     throw not_supported("--kv-cache-dtype", kNoF8 + ("; this is " + backend->name()));
   spdlog::info("rank {} computes on {}", rank, backend->name());
@@ -282,7 +311,7 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
 }
 
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,
-                                 const ModelConfig& model, DType dtype) {
+                                 const ModelConfig& model) {
   SchedulerConfig out;
   out.whole_prompts = limits_of(model).whole_prompts;
   out.stages = stages_of(config);
@@ -303,7 +332,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.speculation.disable_by_batch_size = drafting.disable_by_batch_size();
   out.speculation.draft_cost = drafting.draft_cost();
   out.speculation.draft_model = !drafting.draft_model().empty();
-  out.speculation.rows_of_a_step = rows_of_a_step(dtype, cpu_isa());
+  if (cache.rows_of_a_step > 0) out.speculation.rows_of_a_step = cache.rows_of_a_step;
   return out;
 }
 

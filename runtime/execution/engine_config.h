@@ -29,9 +29,16 @@ void check_config(const EngineConfig& config);
 std::optional<DType> asked_dtype(const EngineConfig& config);
 std::optional<DType> kv_cache_dtype_of(const EngineConfig& config);
 Quantization quantization_of(const EngineConfig& config);
-// The type of the draft model beside a model of `dtype`. "auto" is int8, because no draft changes a
-// token, or the model's own if that is int4. Throws InputError naming the flag.
-DType draft_dtype_of(const EngineConfig& config, DType dtype);
+// What layers compute in, and how a device stores their weights.
+struct StoredType {
+  DType dtype;
+  Quantization quantization = Quantization::kNone;
+  bool operator==(const StoredType&) const = default;
+};
+// That of the draft model beside a model. "auto" on a CPU is int8, because no draft changes a
+// token, or the model's own if that is int4; on a device it is the model's. Throws InputError
+// naming the flag.
+StoredType draft_type_of(const EngineConfig& config, const StoredType& of_model, bool on_cpu);
 inline int stages_of(const EngineConfig& config) {
   return config.parallel().pipeline_parallel_size();
 }
@@ -47,8 +54,11 @@ PreemptionMode preemption_of(const EngineConfig& config);
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
 // does not fit bfloat16's precision). Never int8 or int4, which change tokens more than a request
 // expects. On a GPU float16 stays float16. On a CPU --quantization int8 and int4 are the types of
-// these names; throws InputError for others, and for types that they do not go with.
+// these names; throws InputError for others, and for types that they do not go with. On a GPU int8
+// and int4 are how weights are stored: it computes in bfloat16, or in the checkpoint's float16.
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
+// That of the config, or on a GPU that of an integer dtype. Throws InputError where they differ.
+Quantization resolve_quantization(const EngineConfig& config);
 
 // Where the model of a rank runs: the device that the config names. Throws InputError: no such
 // device, or one that does not compute in `dtype`. `rank`: among the ranks of this host.
@@ -63,7 +73,7 @@ std::vector<int> recorded_sizes(const EngineConfig& config);
 int default_threads();
 
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,
-                                 const ModelConfig& model, DType dtype);
+                                 const ModelConfig& model);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.
 size_t parse_bytes(const std::string& text, const std::string& flag);

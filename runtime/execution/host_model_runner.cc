@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "base/seconds_since.h"
+#include "runtime/execution/choice/verified_rows.h"
 #include "runtime/execution/device/stage_recorder.h"
-#include "runtime/execution/drafts/verified_rows.h"
 #include "runtime/execution/model_runner.h"
 #include "runtime/execution/step_stages.h"
 #include "runtime/sampling/beam_search.h"
@@ -135,7 +135,7 @@ void HostModelRunner::choose(const Tensor& hidden, ModelStep& step) {
   }
   DraftModel* const drafts = stages_.draft_model();
   if (drafts == nullptr) return;
-  for (size_t i = 0; i < sequences.size(); ++i) drafts->learn(sequences[i]->seq(), right[i]);
+  for (size_t i = 0; i < sequences.size(); ++i) drafts->learn(sequences[i]->seq().seq_id, right[i]);
 }
 
 // Sequences go on with their tokens; those of beams come with the next step's message.

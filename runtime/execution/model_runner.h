@@ -25,6 +25,7 @@
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/ranks/encoder_exchange.h"
 #include "runtime/execution/ranks/pipeline.h"
+#include "runtime/execution/runner_config.h"
 #include "runtime/execution/step_runner.h"
 
 namespace tandem {
@@ -38,8 +39,7 @@ struct RankModel {
   Context& ctx;
   Communicator& comm;
   std::unique_ptr<Model> model;
-  std::optional<LoadedDraftModel> draft_model =
-      {};  // makes the drafts that are asked for; CPU only
+  std::optional<LoadedDraftModel> draft_model = {};  // makes the drafts that are asked for
   // Of requests that have one; null: there are none.
   std::shared_ptr<ConstraintStore> constraints = {};
   // Of the model, which was built with its set; null: requests have none. CPU only.
@@ -50,16 +50,6 @@ struct RankModel {
   // what writes keys and values of cross-attention. A rank without encoder has an inbox.
   std::shared_ptr<EncoderOutbox> outbox = {};
   std::shared_ptr<EncoderInbox> inbox = {};
-};
-
-struct RunnerConfig {
-  int block_size = 0;         // tokens, > 0
-  int num_device_blocks = 0;  // of the pool that steps compute in
-  int num_host_blocks = 0;    // of the swap pool
-  int max_drafts = 0;         // of a sequence in a step; 0 on a device
-  // Read on a device only.
-  bool record_steps = true;  // steps of a shape seen before are replayed (DeviceBackend::record)
-  int max_sequences = 0;     // DeviceDecoder's
 };
 
 class ModelRunner : public StepRunner {

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "models/adapters/adapter_store.h"
-#include "runtime/execution/choose_tokens.h"
+#include "runtime/execution/choice/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/request/constraint_store.h"
 #include "runtime/sampling/sampler.h"
@@ -128,9 +128,7 @@ StepStages::StepStages(RankModel rank, const RunnerConfig& config)
       constraints_(std::move(rank.constraints)) {
   if (!chooses_tokens()) unheard_ = std::make_unique<UnheardTokens>(*pipeline_, table_);
   if (!rank.draft_model) return;
-  draft_model_ =
-      std::make_unique<DraftModel>(ctx_, comm_, std::move(*rank.draft_model), config.block_size,
-                                   config.num_device_blocks, config.num_host_blocks);
+  draft_model_ = std::make_unique<DraftModel>(ctx_, comm_, std::move(*rank.draft_model), config);
 }
 
 Communicator& StepStages::group() {
@@ -286,11 +284,13 @@ Tensor StepStages::decode(const StepTensors& in, const Layers& layers) {
 // (Every rank has the whole output of the encoder.)
 void StepStages::pool_vectors(const Tensor& states, ModelStep& step) {
   if (!makes_lists()) return;
-  for (const PooledRows& rows : step.batch.pooled) {
-    auto* group = output_of(step.out, rows.group->request_id);
-    *group->mutable_embedding() =
-        pool(host_floats(ctx_, states.rows(rows.first, rows.end)), rows.group->params.pooling());
-  }
+  std::vector<PooledRange> ranges;
+  for (const auto& [group, first, end] : step.batch.pooled)
+    ranges.push_back({first, end, &group->params.pooling()});
+  auto vectors = pool_ranges(ctx_, states, ranges);
+  for (size_t i = 0; i < vectors.size(); ++i)
+    *output_of(step.out, step.batch.pooled[i].group->request_id)->mutable_embedding() =
+        std::move(vectors[i]);
 }
 
 void StepStages::run_heads(const Tensor& hidden, ModelStep& step) {

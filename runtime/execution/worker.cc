@@ -111,10 +111,13 @@ class ModelWorker final : public Worker {
     size_t draft_block = 0;
     if (const std::string& draft = config_.drafting().draft_model(); !draft.empty()) {
       Build of_draft = build.without_adapters();
-      of_draft.dtype = draft_dtype_of(config_, dtype);
+      const StoredType type =
+          draft_type_of(config_, {build.dtype, build.quantization}, ctx_->on_cpu());
+      of_draft.dtype = type.dtype;
+      of_draft.quantization = type.quantization;
       draft_model_ = load_draft_model(model_config, checkpoint, draft, of_draft,
                                       /*tokenizers=*/setup.rank() == 0);
-      draft_model_->rows_of_a_target_step = rows_of_a_step(dtype, cpu_isa());
+      draft_model_->rows_of_a_target_step = rows_of_a_step(*ctx_, dtype);
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.cache().block_size());
     }
     // A stage's steps are recorded when they recur.
@@ -133,6 +136,7 @@ class ModelWorker final : public Worker {
     out.set_num_host_blocks(cache.num_host_blocks);
     if (!ctx_->on_cpu() && !pipeline_) out.set_beam_vocabulary(model_config.vocab_size);
     out.set_max_drafts(max_drafts());
+    out.set_rows_of_a_step(rows_of_a_step(*ctx_, dtype));
     if (adapters_ && setup.rank() == 0) tell_modules(adapters_->modules(), out);
     return out;
   }
@@ -287,9 +291,10 @@ class ModelWorker final : public Worker {
       adapters_->load({++id, module.name(), module.path()}, /*stays=*/true);
     ctx_->end_loading();
   }
-  // Drafts are verified on CPUs only.
+  // On a device a row's last bits depend on the rows beside it: there drafts are asked for.
   int max_drafts() const {
-    return ctx_->on_cpu() ? config_.drafting().num_speculative_tokens() : 0;
+    const proto::DraftingConfig& drafting = config_.drafting();
+    return ctx_->on_cpu() || !drafting.if_possible() ? drafting.num_speculative_tokens() : 0;
   }
   // On devices the data of a stage's ranks goes from device to device. The host's group carries
   // what stages and encoders hand to others, and how ranks find each other.
@@ -387,6 +392,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   proto::WorkerSetup out;
   *out.mutable_config() = config;
   out.mutable_config()->mutable_loading()->set_dtype(name_of(dtype));
+  out.mutable_config()->mutable_loading()->set_quantization(name_of(resolve_quantization(config)));
   return out;
 }
 

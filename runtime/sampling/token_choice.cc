@@ -133,7 +133,7 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   if (list_k_ > 0)
     list_k_ = static_cast<int>(
         std::min<int64_t>(std::bit_ceil(static_cast<unsigned>(list_k_)), vocabulary));
-  num_host_ = static_cast<int32_t>(host.size());
+  num_host_ = padded_host_ = static_cast<int32_t>(host.size());
   order_.insert(order_.end(), host.begin(), host.end());
   index_.resize(rows.size());
   for (const size_t i : order_) {
@@ -158,12 +158,13 @@ void TokenChoice::keep_raw(DeviceRow& row, int listed) {
 
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
+  padded_host_ = padded_size(padded_host_);
   padded_raw_ = padded_size(padded_raw_);
   padded_masks_ = padded_size(padded_masks_);
   num_edits_ =
       doubled_size(std::max(num_edits_, 2 * padded_));  // an end token forbidden, or forced
-  return {padded_,     num_edits_, k_,           draws_ ? 1 : 0, has_places_ ? 1 : 0,
-          padded_raw_, list_k_,    padded_masks_};
+  return {padded_, num_edits_,    k_,          draws_ ? 1 : 0, has_places_ ? 1 : 0, padded_raw_,
+          list_k_, padded_masks_, padded_host_};
 }
 
 std::vector<int32_t> TokenChoice::packed() const {
@@ -172,6 +173,7 @@ std::vector<int32_t> TokenChoice::packed() const {
   std::vector<int32_t> indices(step_rows_.begin(), of_device);
   indices.resize(rows, 0);
   indices.insert(indices.end(), of_device, step_rows_.end());
+  indices.resize(rows + static_cast<size_t>(padded_host_), 0);
   std::vector<int32_t> flags(rows, 0), indptr(rows + 1), list;
   std::vector<ops::DrawRule> rules(draws_ ? rows : 0);
   std::vector<ops::RowHistory> histories(has_places_ ? rows : 0);
@@ -216,7 +218,7 @@ void TokenChoice::take(const Tensor& there) {
   if (has_places_)
     histories_ =
         next(there, at, padded_ * ops::kRowHistoryInts).reshape({padded_, ops::kRowHistoryInts});
-  tokens = next(there, at, padded_ + std::ssize(step_rows_) - num_device_);
+  tokens = next(there, at, padded_ + padded_host_);
   flags_ = next(there, at, padded_);
   edit_indptr_ = next(there, at, padded_ + 1);
   const int64_t edits = std::max(num_edits_, 1);

@@ -48,6 +48,7 @@ class TokenChoice {
   int32_t num_device() const { return num_device_; }
   int32_t padded() const { return padded_; }  // the device's rows, filled up
   int32_t num_host() const { return num_host_; }
+  int32_t padded_host() const { return padded_host_; }  // the host's, filled up
   // Whether all rows are greedy, as the logits are, and nobody asks for more than the token and its
   // log-probability: ops::linear_best says that.
   bool is_plain() const { return is_plain_; }
@@ -78,7 +79,7 @@ class TokenChoice {
   // Of the device's row d, from an answer that is on the host.
   proto::SequenceOutput read(int32_t d, const Answer& here) const;
 
-  // After take(): rows of the step, [padded + num_host] i32.
+  // After take(): rows of the step, [padded + padded_host] i32.
   Tensor tokens;
 
  private:
@@ -106,7 +107,7 @@ class TokenChoice {
   std::vector<int32_t> index_;
   std::vector<DeviceRow> rows_;
   std::vector<int32_t> step_rows_;  // in `order_`
-  int32_t num_device_ = 0, padded_ = 0, num_host_ = 0;
+  int32_t num_device_ = 0, padded_ = 0, num_host_ = 0, padded_host_ = 0;
   int32_t num_edits_ = 0;
   int k_ = 1;
   std::vector<int32_t> masks_;  // one after the other, mask_words_ each

@@ -30,14 +30,16 @@ std::map<std::string, std::vector<float>> numbers(const std::filesystem::path& m
   LLMEngine engine(config);
   std::mt19937 random(9);
   const json globals[] = {json::array(), {0}, {3, 0}, {0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}};
+  const char* const kinds[] = {"mean", "cls", "last"};
   int request = 0;
   for (const int length : {15, 33, 80})
     for (const json& global : globals) {
       json ids = json::array();
       for (int i = 0; i < length; ++i) ids.push_back(random() % 2000);
       const json encoder = {{"prompt_token_ids", ids}, {"global_attention", global}};
-      engine.add_request("e" + std::to_string(request),
-                         read_prompt({{"encoder_prompt", encoder}, {"pooling", "mean"}}), {});
+      engine.add_request(
+          "e" + std::to_string(request),
+          read_prompt({{"encoder_prompt", encoder}, {"pooling", kinds[request % 3]}}), {});
       engine.add_request("t" + std::to_string(request++), read_prompt(encoder),
                          read_options({{"logprobs", 0}, {"max_new_tokens", 5}}));
     }

@@ -104,6 +104,32 @@ TEST(RecordedAtStart, NoneIfNoneIsWanted) {
   EXPECT_GT(later.decoder_stats().recorded, 0) << "at the second step of a shape";
 }
 
+// Rows that the host chooses are recorded like others, up to their logits.
+TEST(RecordedAtStart, RowsOfTheHostLater) {
+  EngineConfig config = device_config("bart-tiny", {0});
+  const auto run = [&] {
+    LLMEngine engine(config);
+    std::map<std::string, std::string> texts;
+    for (int i = 0; i < 5; ++i) {
+      json params = greedy(12);
+      if (i % 2 == 0) params.update({{"typical_p", 0.6}, {"do_sample", true}, {"seed", i}});
+      engine.add_request(std::to_string(i),
+                         {{"encoder_prompt", {{"prompt_token_ids", {0, 7, 8 + i, 9, 2}}}}}, params);
+    }
+    while (engine.has_unfinished_requests())
+      for (const auto& output : engine.step())
+        if (output.finished()) texts[output.request_id()] = output.outputs(0).DebugString();
+    return std::pair(texts, engine.decoder_stats());
+  };
+  const auto [recorded, stats] = run();
+  EXPECT_GT(stats.recorded, 0);
+  EXPECT_GT(stats.replayed, 6) << "of " << stats.run;
+  config.mutable_loading()->set_enforce_eager(true);
+  const auto [eager, none] = run();
+  EXPECT_EQ(none.recorded, 0);
+  EXPECT_EQ(recorded, eager);
+}
+
 // A size that was not asked for is recorded when it comes for the second time.
 TEST(RecordedAtStart, OtherSizesLater) {
   LLMEngine engine(device_config("bart-tiny", {1}));

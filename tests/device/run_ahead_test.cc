@@ -1,5 +1,5 @@
 // A device that works behind the host: steps launched before the tokens of the ones before are
-// known, and sampling on the device, give the CPU's tokens.
+// known, and sampling on the device, give the CPU's tokens. So do steps that verify drafts.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -146,9 +146,33 @@ json constraint_params_of(int i) {
   return params;
 }
 
+// Of few words, which repeat themselves: greedy, drawn, and with what keeps tokens on the device or
+// is the host's.
+json repeating_params_of(int i) {
+  json params = {{"seed", 4 + i},
+                 {"max_tokens", 20 + 5 * (i % 4)},
+                 {"num_beams", 1},
+                 {"ignore_eos", true},
+                 {"allowed_token_ids", {11, 12, 13}}};
+  if (i % 3 == 1) params.update({{"temperature", 0.3}, {"do_sample", true}});
+  switch (i % 5) {
+    case 0: params["repetition_penalty"] = 1.01; break;
+    case 1: params["typical_p"] = 0.9; break;  // the host's
+    case 2: params["logprobs"] = 2; break;
+    case 3: params["bad_words_ids"] = {{11, 12, 13}}; break;  // the host's
+    default: params = {{"num_beams", 2}, {"max_tokens", 9}};
+  }
+  return params;
+}
+
 using Params = json (*)(int);
 
-Results run(const EngineConfig& config, int requests, Params params_of) {
+struct Run {
+  Results results;
+  int64_t drafts = 0;  // tokens
+};
+
+Run run(const EngineConfig& config, int requests, Params params_of) {
   LLMEngine engine(config);
   Results out;
   int added = 0;
@@ -159,7 +183,7 @@ Results run(const EngineConfig& config, int requests, Params params_of) {
       if (o.finished()) out[o.request_id()] = o;
     engine.check_integrity();
   }
-  return out;
+  return {std::move(out), engine.scheduler().speculation_stats().draft_tokens};
 }
 
 // Entries that are nearly equal may come in another order, and the last may be another one.
@@ -211,7 +235,13 @@ struct Setting {
   int blocks;  // of the cache
   bool eager;
   PreemptionMode preemption = PreemptionMode::kAuto;
+  enum class Drafts : uint8_t { kNone, kLookedUp, kOfModel } drafts = Drafts::kNone;
 };
+
+using enum Setting::Drafts;
+constexpr PreemptionMode kAuto = PreemptionMode::kAuto;
+constexpr Setting kDraftModel{"draft_model", 2000, false, kAuto, kOfModel},
+    kFewBlocks{"draft_model_of_few_blocks", 120, true, kAuto, kOfModel};
 
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
@@ -222,9 +252,20 @@ void expect_the_cpus(const Setting& setting, int requests, Params params_of) {
   config.mutable_loading()->set_enforce_eager(setting.eager);
   config.mutable_scheduling()->set_preemption_mode(testing::preemption_name(setting.preemption));
   config.mutable_loading()->set_device("cpu");
-  const Results want = run(config, requests, params_of);
+  const Results want = run(config, requests, params_of).results;
   config.mutable_loading()->set_device("cuda");
-  expect_same(run(config, requests, params_of), want, params_of);
+  proto::DraftingConfig& drafting = *config.mutable_drafting();
+  if (setting.drafts != kNone) drafting.set_num_speculative_tokens(4);
+  if (setting.drafts == kOfModel) {
+    drafting.set_draft_model(config.loading().model());
+    drafting.set_draft_cost(0.02);
+  }
+  const Run got = run(config, requests, params_of);
+  expect_same(got.results, want, params_of);
+  if (setting.drafts == kNone)
+    EXPECT_EQ(got.drafts, 0);
+  else
+    EXPECT_GT(got.drafts, 0);
 }
 
 class RunAhead : public ::testing::TestWithParam<Setting> {};
@@ -234,8 +275,18 @@ TEST_P(RunAhead, IsTheCpu) { expect_the_cpus(GetParam(), 20, params_of); }
 INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
                                            Setting{"preempted", 100, false},
-                                           Setting{"eager", 100, true}),
+                                           Setting{"eager", 100, true}, kDraftModel, kFewBlocks),
                          [](const auto& info) { return info.param.name; });
+
+class RepeatingTexts : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(RepeatingTexts, AreTheCpus) { expect_the_cpus(GetParam(), 25, repeating_params_of); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, RepeatingTexts,
+    ::testing::Values(Setting{"looked_up", 2000, false, kAuto, kLookedUp},
+                      Setting{"swapped", 120, true, PreemptionMode::kSwap, kLookedUp}, kDraftModel),
+    [](const auto& info) { return info.param.name; });
 
 class ListsAhead : public ::testing::TestWithParam<Setting> {};
 
@@ -243,7 +294,7 @@ TEST_P(ListsAhead, AreTheCpus) { expect_the_cpus(GetParam(), 18, list_params_of)
 
 INSTANTIATE_TEST_SUITE_P(Settings, ListsAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"preempted", 100, true}),
+                                           Setting{"preempted", 100, true}, kDraftModel),
                          [](const auto& info) { return info.param.name; });
 
 class BeamsAhead : public ::testing::TestWithParam<Setting> {};
@@ -263,7 +314,7 @@ TEST_P(RulesAhead, AreTheCpus) { expect_the_cpus(GetParam(), 24, rule_params_of)
 
 INSTANTIATE_TEST_SUITE_P(Settings, RulesAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"preempted", 100, true}),
+                                           Setting{"preempted", 100, true}, kDraftModel),
                          [](const auto& info) { return info.param.name; });
 
 class ConstraintsOfADevice : public ::testing::TestWithParam<Setting> {};
@@ -272,19 +323,19 @@ TEST_P(ConstraintsOfADevice, AreTheCpus) { expect_the_cpus(GetParam(), 28, const
 
 INSTANTIATE_TEST_SUITE_P(Settings, ConstraintsOfADevice,
                          ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"preempted", 100, true}),
+                                           Setting{"preempted", 100, true}, kDraftModel),
                          [](const auto& info) { return info.param.name; });
 
 class PenaltiesAhead : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(PenaltiesAhead, AreTheCpus) { expect_the_cpus(GetParam(), 21, penalty_params_of); }
 
-INSTANTIATE_TEST_SUITE_P(Settings, PenaltiesAhead,
-                         ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"swapped", 90, false, PreemptionMode::kSwap},
-                                           Setting{"recomputed", 90, true,
-                                                   PreemptionMode::kRecompute}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, PenaltiesAhead,
+    ::testing::Values(Setting{"recorded", 2000, false},
+                      Setting{"swapped", 90, false, PreemptionMode::kSwap},
+                      Setting{"recomputed", 90, true, PreemptionMode::kRecompute}, kDraftModel),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tandem::run_ahead_test

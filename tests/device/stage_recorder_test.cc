@@ -42,9 +42,8 @@ class Runner {
     runner_ = make_model_runner(std::move(rank), {.block_size = config_.cache().block_size(),
                                                   .num_device_blocks = kBlocks,
                                                   .record_steps = record});
-    scheduler_ = std::make_unique<Scheduler>(
-        scheduler_config(config_, CacheSize{.num_device_blocks = kBlocks, .num_host_blocks = 0},
-                         model_config, DType::kF32));
+    scheduler_ = std::make_unique<Scheduler>(scheduler_config(
+        config_, CacheSize{.num_device_blocks = kBlocks, .num_host_blocks = 0}, model_config));
   }
   void add(int number, const json& params) {
     RequestProcessor processor(config_.loading().model(), 1);

@@ -44,7 +44,7 @@ class Runner {
                          CacheSize{.num_device_blocks = 200,
                                    .num_host_blocks = 0,
                                    .beam_vocabulary = model_config.vocab_size},
-                         model_config, DType::kF32);
+                         model_config);
     scheduling.max_steps_in_flight = 2;
     scheduler_ = std::make_unique<Scheduler>(scheduling);
   }

@@ -99,8 +99,11 @@ TEST(DeviceCli, TheCpusTokens) {
   }
   for (const char* dtype : {"bfloat16", "float16"})
     EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype}).status, 0) << dtype;
-  expect_problem(generate({"--device", "cuda", "--num-speculative-tokens", "3"}),
-                 {"--num-speculative-tokens", "CPUs"});
+  // Drafts change nothing.
+  const std::string plain = generate({"--device", "cuda", "--dtype", "float32"}).out;
+  const ProcessResult drafted =
+      generate({"--device", "cuda", "--dtype", "float32", "--num-speculative-tokens", "3"});
+  EXPECT_EQ(drafted.out, plain) << drafted.err;
   // 8-bit keys and values, alone and on two ranks.
   for (const char* dtype : {"float32", "bfloat16", "float16"})
     EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype, "--kv-cache-dtype", "fp8"}).status, 0)
@@ -131,10 +134,16 @@ TEST(DeviceCli, TheCpusTokens) {
   EXPECT_EQ(none.out, recorded.out);
   expect_problem(generate({"--cudagraph-capture-sizes", "-1"}),
                  {"--cudagraph-capture-sizes", "-1"});
-  expect_problem(generate({"--device", "cuda", "--dtype", "int8"}),
-                 {"--dtype", "int8", "--quantization"});
-  expect_problem(generate({"--device", "cuda", "--dtype", "int4"}),
-                 {"--dtype", "int4 is for CPUs", "--quantization int4"});
+  // Types of integers are how weights are stored.
+  for (const char* type : {"int8", "int4"}) {
+    const ProcessResult stored = generate({"--device", "cuda", "--dtype", type}),
+                        same = generate(
+                            {"--device", "cuda", "--dtype", "bfloat16", "--quantization", type});
+    EXPECT_EQ(stored.status, 0) << stored.err;
+    EXPECT_EQ(stored.out, same.out) << type;
+  }
+  expect_problem(generate({"--device", "cuda", "--dtype", "int8", "--quantization", "int4"}),
+                 {"--quantization", "int4 does not go with --dtype int8"});
 }
 
 // Layers split over devices, and encoders on devices of their own. Beams and sampling, too. (The

@@ -49,7 +49,10 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool re
 DeviceDecoder::~DeviceDecoder() = default;
 
 void DeviceDecoder::forget_recordings() {
-  ctx_.backend().forget_recordings();
+  std::vector<uint64_t> keys;
+  for (const auto& [shape, recording] : recordings_)
+    if (recording.recorded) keys.push_back(recording.key);
+  ctx_.backend().forget_recordings(keys);
   recordings_.clear();
 }
 
@@ -81,7 +84,7 @@ DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, con
     ops::substitute_pages(ctx_, {step.self_pages.page_indices, memory.pages});
   const Tensor states = model_.decode(step, work.cache);
   if (hidden != nullptr) *hidden = states;
-  const int64_t padded = choice.padded(), rows = padded + choice.num_host();
+  const int64_t padded = choice.padded(), rows = padded + choice.padded_host();
   if (rows == 0) return out;
   if (work.takes_best) {
     out.answer = ctx_.make({choice.answer_size()}, DType::kI32);
@@ -114,7 +117,7 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
   Recording& r = recordings_[shape];
   if (r.seen++ == 0 || r.refused) return compute(step, work, nullptr);
   if (!r.recorded) {
-    r.key = next_key_++;
+    r.key = ctx_.backend().new_key();
     const size_t free = ctx_.backend().memory().free;
     r.refused = !ctx_.backend().record(r.key, [&] { r.result = compute(step, work, nullptr); });
     recording_bytes_ += free - std::min(free, ctx_.backend().memory().free);
@@ -152,8 +155,9 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   }
   StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
   std::optional<StepShape> shape;
-  if (record_ && hidden == nullptr && !has_adapted_rows() && choice.num_host() == 0 &&
-      choice.num_device() > 0 && plan.can_pad() && model_.may_record(in.attention))
+  const bool chooses = choice.num_device() + choice.num_host() > 0;
+  if (record_ && hidden == nullptr && !has_adapted_rows() && chooses && plan.can_pad() &&
+      model_.may_record(in.attention))
     shape = plan.shape(room_);
   TANDEM_CHECK(hidden != nullptr || weights == nullptr || weights->wanted.empty());
   flight->logits_ = run(plan, shape, *flight, cache, {hidden, weights}).logits;
@@ -279,7 +283,10 @@ DeviceDecoder::Answer DeviceDecoder::finish(Flight& flight,
   const Tensor logits = num_host > 0 ? ctx_.on_host(flight.logits_) : Tensor();
   flight.logits_ = Tensor();
   ctx_.backend().wait(flight.end_);
-  if (flight.begin_) stats_.seconds += ctx_.backend().seconds_between(*flight.begin_, flight.end_);
+  if (flight.begin_) {
+    out.seconds = ctx_.backend().seconds_between(*flight.begin_, flight.end_);
+    stats_.seconds += out.seconds;
+  }
   if (num_device > 0) {
     const int64_t size = choice.answer_size();
     const auto here = choice.divide(flight.landing_.rows(0, size));

@@ -79,6 +79,7 @@ class DeviceDecoder {
   struct Answer {
     std::vector<proto::SequenceOutput> rows;
     std::vector<proto::BeamMoves> rounds;
+    double seconds = 0;  // on the device, if steps are timed
   };
   Answer finish(Flight& flight, std::span<const SamplerSequence> sequences);
 
@@ -134,7 +135,6 @@ class DeviceDecoder {
   StepRoom room_;
   DeviceSequences sequences_;
   std::map<std::vector<int32_t>, Recording> recordings_;
-  uint64_t next_key_ = 0;
   size_t recording_bytes_ = 0;    // that recordings took
   Tensor tokens_;                 // what the last step's device rows chose, then its beams
   std::vector<Tensor> landings_;  // that no step uses

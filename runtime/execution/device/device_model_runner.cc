@@ -23,10 +23,12 @@ namespace tandem {
 namespace {
 
 // Sampler inputs as of the rows' launch, before placeholders were appended (beams have none).
-std::vector<SamplerSequence> views_at_launch(const std::vector<SampleRow>& rows) {
-  std::vector<SamplerSequence> out;
-  for (const SampleRow& row : rows) {
-    SamplerSequence& view = out.emplace_back(sampler_view(row));
+std::vector<SamplerSequence> views_at_launch(const std::vector<SampleRow>& rows,
+                                             const VerifiedRows& verified) {
+  std::vector<SamplerSequence> out = verified.views();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].num_drafts > 0) continue;  // (their views have the output of that time)
+    SamplerSequence& view = out[verified.first_of(i)] = sampler_view(rows[i]);
     if (!uses_beams(*view.params))
       view.output_ids = view.output_ids.first(view.output_ids.size() - 1);
   }
@@ -51,10 +53,12 @@ class DeviceModelRunner final : public ModelRunner {
   struct Flight {
     proto::StepOutput out;
     std::vector<SampledRow> sampled;
+    std::optional<VerifiedRows> verified;                  // `sampled`, with their drafts
     std::optional<std::pair<uint64_t, uint64_t>> encoder;  // marks: its begin and its end
     std::unique_ptr<DeviceDecoder::Flight> decoder;
     std::vector<SampleRow> host_rows;  // `sampled`, where the host chooses; until the next apply()
     DeviceRows::Placeholders placeholders;
+    int decoder_rows = 0;  // of the step
   };
 
   void wait_for_choices();
@@ -65,17 +69,20 @@ class DeviceModelRunner final : public ModelRunner {
   void complete(Flight& flight);
   void take_tokens(Flight& flight);
   void take_encoder_seconds(Flight& flight);
+  void take_costs(Flight& flight, const std::vector<std::vector<int32_t>>& tokens, double seconds);
 
   StepStages stages_;
+  const bool drafts_;  // steps may have some: what they take is told
   DeviceDecoder decoder_;
   std::deque<Flight> flights_;  // oldest first
 };
 
 DeviceModelRunner::DeviceModelRunner(RankModel rank, const RunnerConfig& config)
     : stages_(std::move(rank), config),
+      drafts_(config.max_drafts > 0),
       decoder_(stages_.ctx(), stages_.model(), config.block_size, config.record_steps,
                config.max_sequences, stages_.adapters()) {
-  TANDEM_CHECK_EQ(config.max_drafts, 0);
+  if (drafts_) decoder_.time_steps();
 }
 
 // --- Launch --------------------------------------------------------------------------------------
@@ -95,8 +102,10 @@ void DeviceModelRunner::launch(const proto::StepInput& input) {
     if (step.has_decoder_work()) rows.emplace(decode(step, flight));
   });
   stages_.advance(step);
-  if (rows)
+  if (rows) {
     flight.placeholders = rows->go_on(*flight.decoder, stages_.table(), decoder_.sequences());
+    flight.verified.emplace(rows->take_verified());
+  }
   flight.out = std::move(step.out);
   flight.sampled = std::move(step.sampled);
   flights_.push_back(std::move(flight));
@@ -130,8 +139,7 @@ void DeviceModelRunner::encode(ModelStep& step, Flight& flight) {
 }
 
 DeviceRows DeviceModelRunner::decode(ModelStep& step, Flight& flight) {
-  std::vector<SampleRow> sampled;
-  for (const SampleRow* row : step.sampled_rows()) sampled.push_back(*row);
+  const std::vector<const SampleRow*> sampled = step.sampled_rows();
   DeviceRows rows(sampled, stages_.block_size(), decoder_);
   const auto& all = step.batch.rows;
   const bool prompts = std::any_of(all.begin(), all.end(), [](const SampleRow& row) {
@@ -144,7 +152,9 @@ DeviceRows DeviceModelRunner::decode(ModelStep& step, Flight& flight) {
     flight.decoder = decoder_.launch(step.batch.input, stages_.cache(), rows.rows(), rows.rounds(),
                                      prompts ? &hidden : nullptr, &weights);
   }
-  if (flight.decoder->needs_host()) flight.host_rows = std::move(sampled);
+  flight.decoder_rows = static_cast<int>(step.batch.input.input_ids.size());
+  if (flight.decoder->needs_host())
+    for (const SampleRow* row : sampled) flight.host_rows.push_back(*row);
   if (prompts) {
     stages_.add_weights(weights, step);
     stages_.add_prompt_logprobs(hidden, step);
@@ -188,27 +198,45 @@ void DeviceModelRunner::complete(Flight& flight) {
 
 // The table gets them in place of the placeholders.
 void DeviceModelRunner::take_tokens(Flight& flight) {
-  DeviceDecoder::Answer answer =
-      decoder_.finish(*flight.decoder, views_at_launch(flight.host_rows));
+  std::vector<SamplerSequence> views;
+  if (flight.decoder->needs_host()) views = views_at_launch(flight.host_rows, *flight.verified);
+  DeviceDecoder::Answer answer = decoder_.finish(*flight.decoder, views);
   flight.decoder.reset();
+  std::vector<VerifiedRows::Chosen> chosen = flight.verified->take(std::move(answer.rows));
+  std::vector<std::vector<int32_t>> tokens(flight.sampled.size());
+  for (const auto& [row, output] : chosen) tokens[row].push_back(output.token_id());
   SequenceTable& table = stages_.table();
-  for (const auto& [row, token] : flight.placeholders.rows)
-    table.know(token, answer.rows[row].token_id());
+  for (const auto& [row, token] : flight.placeholders.rows) table.know(token, tokens[row]);
   for (const auto& [round, beam, token] : flight.placeholders.beams)
     table.know(token, answer.rounds[round].token_ids(beam));
   for (size_t i = 0; i < answer.rounds.size(); ++i) {
     const SampledRow& first = flight.sampled[flight.placeholders.first_rows[i]];
     *flight.out.mutable_outputs(first.output)->mutable_moves() = std::move(answer.rounds[i]);
   }
-  for (size_t i = 0; i < answer.rows.size(); ++i)
-    put_sample(flight.out, flight.sampled[i], std::move(answer.rows[i]));
+  for (auto& [row, output] : chosen) put_sample(flight.out, flight.sampled[row], std::move(output));
+  if (drafts_) take_costs(flight, tokens, answer.seconds);
+}
+
+// Drafts are made by what steps take, and by how often they were right.
+void DeviceModelRunner::take_costs(Flight& flight, const std::vector<std::vector<int32_t>>& tokens,
+                                   double seconds) {
+  flight.out.set_seconds(seconds);
+  DraftModel* const drafts = stages_.draft_model();
+  if (drafts == nullptr) return;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    drafts->learn(flight.sampled[i].seq_id, static_cast<int>(tokens[i].size()) - 1);
+  if (!flight.verified->was_drafted()) return;
+  drafts->cost().add_target(flight.decoder_rows, seconds);
+  flight.out.set_draft_cost(drafts->cost().ratio());
 }
 
 void DeviceModelRunner::take_encoder_seconds(Flight& flight) {
   const auto [from, to] = *flight.encoder;
   DeviceBackend& backend = stages_.ctx().backend();
   backend.wait(to);
-  flight.out.set_encoder_seconds(backend.seconds_between(from, to));
+  const double seconds = backend.seconds_between(from, to);
+  flight.out.set_encoder_seconds(seconds);
+  if (drafts_) flight.out.set_seconds(flight.out.seconds() + seconds);
   flight.encoder.reset();
 }
 

@@ -13,6 +13,8 @@ bool is_kept(const WorkerGroup& group) {
   return group.beams_ahead || (!uses_beams(group.params) && keeps_tokens(group.params));
 }
 
+bool is_kept(const SampleRow& row) { return is_kept(*row.group) && row.num_drafts == 0; }
+
 }  // namespace
 
 bool goes_on_ahead(const WorkerGroup& group, int64_t vocabulary, const DeviceSequences& sequences) {
@@ -24,22 +26,25 @@ bool goes_on_ahead(const WorkerGroup& group, int64_t vocabulary, const DeviceSeq
   });
 }
 
-DeviceRows::DeviceRows(std::span<const SampleRow> rows, int block_size, DeviceDecoder& decoder)
-    : block_size_(block_size) {
+DeviceRows::DeviceRows(const std::vector<const SampleRow*>& rows, int block_size,
+                       DeviceDecoder& decoder)
+    : block_size_(block_size), verified_(rows) {
   begin(rows, decoder);
-  for (const SampleRow& row : rows) {
-    const WorkerSequence& seq = row.seq();
-    const bool kept = is_kept(*row.group);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const WorkerGroup& group = *rows[i]->group;
+    const WorkerSequence& seq = rows[i]->seq();
+    const bool kept = is_kept(*rows[i]);
     const int32_t place = kept ? decoder.sequences().place_of(seq.seq_id) : -1;
-    kept_rows_.push_back(kept && !row.group->beams_ahead ? seq.seq_id : -1);
-    if (row.group->beams_ahead && seq.index == 0)
-      add_round(rows_.size(), *row.group, decoder.sequences());
-    rows_.push_back({sampler_view(row), row.first_token + row.num_tokens - 1, place});
-    sources_.push_back({row.group, seq.seq_id});
+    sources_.push_back({&group, seq.seq_id, verified_.first_of(i), kept && !group.beams_ahead});
+    if (group.beams_ahead && seq.index == 0) add_round(i, group, decoder.sequences());
+    for (int32_t d = 0; d <= rows[i]->num_drafts; ++d) {
+      const size_t at = rows_.size();
+      rows_.push_back({verified_.views()[at], verified_.indices()[at], place});
+    }
   }
 }
 
-void DeviceRows::begin(std::span<const SampleRow> rows, DeviceDecoder& decoder) {
+void DeviceRows::begin(const std::vector<const SampleRow*>& rows, DeviceDecoder& decoder) {
   DeviceSequences& sequences = decoder.sequences();
   std::vector<DeviceSequences::Start> starts;
   std::vector<int64_t> kept;
@@ -55,12 +60,12 @@ void DeviceRows::begin(std::span<const SampleRow> rows, DeviceDecoder& decoder) 
                       group.beams_ahead ? blocks.first(full) : std::span<const int32_t>(),
                       seq.beam_score});
   };
-  for (const SampleRow& row : rows) {
-    if (!is_kept(*row.group)) continue;
-    if (!row.group->beams_ahead) {
-      keep(row, row.seq_index);
-    } else if (row.seq_index == 0) {
-      for (size_t i = 0; i < row.group->seqs.size(); ++i) keep(row, static_cast<int>(i));
+  for (const SampleRow* row : rows) {
+    if (!is_kept(*row)) continue;
+    if (!row->group->beams_ahead) {
+      keep(*row, row->seq_index);
+    } else if (row->seq_index == 0) {
+      for (size_t i = 0; i < row->group->seqs.size(); ++i) keep(*row, static_cast<int>(i));
     }
   }
   const bool began = sequences.begin(starts), grew = sequences.reserve_next(kept);
@@ -69,10 +74,11 @@ void DeviceRows::begin(std::span<const SampleRow> rows, DeviceDecoder& decoder) 
 
 // All of a beam's tokens are in the cache when the step has run, so its length says which of its
 // blocks are full.
-void DeviceRows::add_round(size_t row, const WorkerGroup& group, const DeviceSequences& sequences) {
+void DeviceRows::add_round(size_t source, const WorkerGroup& group,
+                           const DeviceSequences& sequences) {
   const WorkerSequence& first = group.seqs[0];
   const int length = first.length(), full = length / block_size_;
-  DeviceDecoder::Round round{.row = row, .round = {}, .beams = {}};
+  DeviceDecoder::Round round{.row = verified_.first_of(source), .round = {}, .beams = {}};
   round.round.num_beams = static_cast<int32_t>(group.seqs.size());
   round.round.rows = first.output.empty() ? 1 : round.round.num_beams;
   round.round.length = length;
@@ -86,19 +92,19 @@ void DeviceRows::add_round(size_t row, const WorkerGroup& group, const DeviceSeq
                            .filled = begins_block ? last : -1});
   }
   rounds_.push_back(std::move(round));
-  groups_.push_back(&group);
+  searched_.push_back({&group, source});
 }
 
 DeviceRows::Placeholders DeviceRows::go_on(const DeviceDecoder::Flight& flight,
                                            SequenceTable& table, DeviceSequences& sequences) const {
-  for (size_t i = 0; i < rows_.size(); ++i)
-    if (kept_rows_[i] >= 0 && flight.ids()[i] < 0) sequences.append(kept_rows_[i]);
+  for (const Source& source : sources_)
+    if (source.kept && flight.ids()[source.first] < 0) sequences.append(source.seq_id);
   Placeholders out;
   for (size_t r = 0; r < rounds_.size(); ++r) {
     // The table's own, which the batch only reads.
-    auto& group = const_cast<WorkerGroup&>(*groups_[r]);
+    auto& group = const_cast<WorkerGroup&>(*searched_[r].group);
     const DeviceDecoder::Round& round = rounds_[r];
-    out.first_rows.push_back(round.row);
+    out.first_rows.push_back(searched_[r].source);
     table.go_on(group, round.round.full_pages, [&](int beam, int page) {
       return DeviceSequences::page_reference(round.beams[static_cast<size_t>(beam)].place, page);
     });
@@ -117,8 +123,9 @@ void DeviceRows::go_on_rows(const DeviceDecoder::Flight& flight, SequenceTable& 
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (uses_beams(sources_[i].group->params)) continue;
     auto& group = const_cast<WorkerGroup&>(*sources_[i].group);
-    // (Where the host chooses, the step is completed before the id could be read.)
-    const int32_t id = flight.ids()[i] < 0 ? flight.ids()[i] : -1;
+    // (Where the host chooses, or there are drafts, the step is completed before the id could be
+    // read.)
+    const int32_t at = flight.ids()[sources_[i].first], id = at < 0 ? at : -1;
     out.rows.push_back({i, table.append_pending(group, sources_[i].seq_id, id)});
   }
 }

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/choice/verified_rows.h"
 #include "runtime/execution/device/device_decoder.h"
 #include "runtime/execution/groups/sequence_table.h"
 
@@ -19,8 +21,9 @@ bool goes_on_ahead(const WorkerGroup& group, int64_t vocabulary, const DeviceSeq
 class DeviceRows {
  public:
   // `rows` are sampled in the step. Sequences that the device has to keep, and does not have yet,
-  // begin there; all their tokens are known.
-  DeviceRows(std::span<const SampleRow> rows, int block_size, DeviceDecoder& decoder);
+  // begin there; all their tokens are known. Those with drafts are not kept: how many tokens they
+  // get is known when the answer is there.
+  DeviceRows(const std::vector<const SampleRow*>& rows, int block_size, DeviceDecoder& decoder);
 
   std::span<const DecoderRow> rows() const { return rows_; }
   std::span<const DeviceDecoder::Round> rounds() const { return rounds_; }
@@ -28,7 +31,7 @@ class DeviceRows {
   // Tokens that only the device knows, and where the answer will have them.
   struct Placeholders {
     struct OfRow {
-      size_t row;
+      size_t row;  // of the constructor's
       SequenceTable::PendingToken token;
     };
     struct OfBeam {
@@ -38,30 +41,40 @@ class DeviceRows {
     };
     std::vector<OfRow> rows;
     std::vector<OfBeam> beams;
-    std::vector<size_t> first_rows;  // of each round
+    std::vector<size_t> first_rows;  // of each round, among the constructor's
   };
   // After the launch: sequences and beams continue with placeholders for their tokens. Beams that
   // the device does not search are left out; they come with the next message.
   Placeholders go_on(const DeviceDecoder::Flight& flight, SequenceTable& table,
                      DeviceSequences& sequences) const;
+  // What answers a step, for its rows with their drafts. Good after the sequences have gone on.
+  VerifiedRows take_verified() { return std::move(verified_); }
 
  private:
-  void begin(std::span<const SampleRow> rows, DeviceDecoder& decoder);
-  void add_round(size_t row, const WorkerGroup& group, const DeviceSequences& sequences);
+  void begin(const std::vector<const SampleRow*>& rows, DeviceDecoder& decoder);
+  void add_round(size_t source, const WorkerGroup& group, const DeviceSequences& sequences);
   void go_on_rows(const DeviceDecoder::Flight& flight, SequenceTable& table,
                   Placeholders& out) const;
 
-  int block_size_;
-  std::vector<DecoderRow> rows_;
+  // A row of the constructor.
   struct Source {
     const WorkerGroup* group;
     int64_t seq_id;
+    size_t first;  // of its verified rows
+    // Without beams, and the device keeps its tokens where it chooses.
+    bool kept;
   };
-  std::vector<Source> sources_;  // of rows_
+
+  int block_size_;
+  VerifiedRows verified_;
+  std::vector<DecoderRow> rows_;  // verified ones
+  std::vector<Source> sources_;
   std::vector<DeviceDecoder::Round> rounds_;
-  std::vector<const WorkerGroup*> groups_;  // of rounds_
-  // Of rows without beams: the sequence, if the device keeps its tokens where it chooses; else -1.
-  std::vector<int64_t> kept_rows_;
+  struct Searched {
+    const WorkerGroup* group;
+    size_t source;  // of the first beam
+  };
+  std::vector<Searched> searched_;  // by round
 };
 
 }  // namespace tandem

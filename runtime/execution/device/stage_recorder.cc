@@ -57,7 +57,7 @@ StageState StageRecorder::decode(const StepTensors& in, const StepShape& shape, 
 
 void StageRecorder::record(Recording& r, const StepTensors& in, const StageState& before,
                            KvCache& cache) {
-  r.key = next_key_++;
+  r.key = ctx_.backend().new_key();
   r.refused = !ctx_.backend().record(r.key, [&] {
     r.result = model_.decode_stage(in, before, cache);
     if (keeps_) ctx_.backend().copy_matrix(r.result.sum, kept_.at(r.result.sum.dim(0)));

@@ -46,7 +46,6 @@ class StageRecorder {
   bool keeps_;
   std::map<std::vector<int32_t>, Recording> recordings_;
   std::map<int64_t, Tensor> kept_;  // results, by rows: one is read at a time
-  uint64_t next_key_ = 0;
   DecoderStats stats_;
 };
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/execution/choose_tokens.h"
+#include "runtime/execution/choice/choose_tokens.h"
 
 namespace tandem {
 namespace {
@@ -24,16 +24,20 @@ bool prepares(const WorkerGroup& group) {
 
 }  // namespace
 
-DraftModel::DraftModel(Context& ctx, Communicator& comm, LoadedDraftModel model, int block_size,
-                       int num_device_blocks, int num_host_blocks)
+DraftModel::DraftModel(Context& ctx, Communicator& comm, LoadedDraftModel model,
+                       const RunnerConfig& config)
     : ctx_(ctx),
       comm_(comm),
       model_(std::move(model.model)),
       shares_encoder_(model.shares_encoder),
-      block_size_(block_size),
-      pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
-      slots_(block_size, num_device_blocks, num_host_blocks),
-      cost_(model.rows_of_a_step, model.rows_of_a_target_step) {}
+      block_size_(config.block_size),
+      pools_(ctx, model_->kv_cache_spec(), config.block_size, config.num_device_blocks,
+             config.num_host_blocks),
+      slots_(config.block_size, config.num_device_blocks, config.num_host_blocks),
+      cost_(model.rows_of_a_step, model.rows_of_a_target_step) {
+  if (!ctx.on_cpu())
+    decoder_.emplace(ctx, *model_, config.block_size, config.record_steps, config.max_sequences);
+}
 
 // What this step writes is not the draft model's any more.
 void DraftModel::begin_step(const proto::StepInput& step,
@@ -77,7 +81,7 @@ void DraftModel::run_encoder(const std::vector<const WorkerGroup*>& groups) {
   ModelInput in;
   const std::optional<int32_t> padding = model_->limits().position_padding.encoder;
   for (const WorkerGroup* group : groups) append_encoder(*group, block_size_, in, padding);
-  const StepTensors step(in);
+  const StepTensors step(ctx_, StepPlan(ctx_, in, model_->step_layout(), StepHalf::kEncoder));
   model_->write_cross_kv(step, model_->encode(step), pools_.device());
   for (const WorkerGroup* group : groups)
     slots_.fill(group->encoder.blocks, 0, group->encoder.length);
@@ -121,6 +125,8 @@ void DraftModel::make_drafts(const std::vector<WorkerGroup*>& scheduled) {
     }
     std::erase_if(rows, [](const Row* row) { return !row->goes_on(); });
   }
+  // Its scratch is free again: where the model's lies does not depend on drafts.
+  if (!all.empty() && !ctx_.on_cpu()) ctx_.backend().begin_step();
 }
 
 bool DraftModel::Row::goes_on() const {
@@ -143,8 +149,8 @@ void DraftModel::choose_next(const std::vector<Row*>& rows) {
   }
 }
 
-void DraftModel::learn(const WorkerSequence& seq, int right) {
-  const auto it = beliefs_.find(seq.seq_id);
+void DraftModel::learn(int64_t seq_id, int right) {
+  const auto it = beliefs_.find(seq_id);
   if (it == beliefs_.end()) return;
   const std::vector<int>& beliefs = it->second;
   for (int i = 0; i < std::min(right + 1, static_cast<int>(beliefs.size())); ++i)
@@ -177,11 +183,25 @@ std::vector<proto::SequenceOutput> DraftModel::run(const std::vector<Row*>& rows
     slots_.fill(row.seq->blocks, row.computed, length);
     row.computed = length;
   }
-  const Tensor hidden = model_->decode(StepTensors(in), pools_.device());
-  auto chosen = choose_tokens(ctx_, comm_, *model_, views, rows_of(ctx_, hidden, last));
+  auto chosen = choose(in, views, last);
   cost_.add_draft(static_cast<int>(in.input_ids.size()),
                   std::chrono::duration<double>(Clock::now() - begun).count());
   return chosen;
+}
+
+// The tokens that follow rows of `in`.
+std::vector<proto::SequenceOutput> DraftModel::choose(const ModelInput& in,
+                                                      const std::vector<SamplerSequence>& views,
+                                                      const std::vector<int32_t>& last) {
+  if (!decoder_) {
+    const Tensor hidden = model_->decode(StepTensors(in), pools_.device());
+    return choose_tokens(ctx_, comm_, *model_, views, rows_of(ctx_, hidden, last));
+  }
+  ctx_.backend().begin_step();
+  std::vector<DecoderRow> rows;
+  for (size_t i = 0; i < views.size(); ++i) rows.push_back({views[i], last[i], /*place=*/-1});
+  const auto flight = decoder_->launch(in, pools_.device(), rows, {}, nullptr);
+  return decoder_->finish(*flight, views).rows;
 }
 
 // Ranks may differ in the last bits of a likelihood, and must run the same rows: rank 0 says.

@@ -1,22 +1,26 @@
 // A small model that predicts a larger one's tokens (docs/design/scheduling.md §10). It has
 // weights, keys and values of its own. Its pools have as many blocks as the larger one's, so the
-// scheduler's block tables serve both. On the CPU; all ranks do the same. Synchronous; one thread.
+// scheduler's block tables serve both. All ranks do the same. On a device its steps are the
+// device's (DeviceDecoder), and are waited for. Synchronous; one thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/device/device_decoder.h"
 #include "runtime/execution/drafts/draft_confidence.h"
 #include "runtime/execution/drafts/draft_cost.h"
 #include "runtime/execution/drafts/draft_slots.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/groups/worker_group.h"
 #include "runtime/execution/kv_cache.h"
+#include "runtime/execution/runner_config.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -24,10 +28,10 @@ namespace tandem {
 class DraftModel {
  public:
   // `ctx` and `comm` are those that the model was built on, and must outlive it.
-  DraftModel(Context& ctx, Communicator& comm, LoadedDraftModel model, int block_size,
-             int num_device_blocks, int num_host_blocks);
+  DraftModel(Context& ctx, Communicator& comm, LoadedDraftModel model, const RunnerConfig& config);
 
-  // In this order, in every step. The step was applied to the table; these are its groups.
+  // In this order, in every step. The step was applied to the table; these are its groups. On a
+  // device no tensor of the step's scratch memory is alive.
   void begin_step(const proto::StepInput& step, const std::vector<WorkerGroup*>& scheduled);
   // What sequences with num_drafts are likely to go on with: their `drafts`, and `drafted`.
   void make_drafts(const std::vector<WorkerGroup*>& scheduled);
@@ -37,7 +41,7 @@ class DraftModel {
                const Tensor& states);
 
   // So many of the sequence's drafts of this step were right.
-  void learn(const WorkerSequence& seq, int right);
+  void learn(int64_t seq_id, int right);
 
   DraftCost& cost() { return cost_; }
 
@@ -61,6 +65,9 @@ class DraftModel {
   std::vector<Row> rows_to_draft(const std::vector<WorkerGroup*>& scheduled);
   void choose_next(const std::vector<Row*>& rows);
   std::vector<proto::SequenceOutput> run(const std::vector<Row*>& rows);
+  std::vector<proto::SequenceOutput> choose(const ModelInput& in,
+                                            const std::vector<SamplerSequence>& views,
+                                            const std::vector<int32_t>& last);
   void agree(const std::vector<Row*>& rows);
   void run_encoder(const std::vector<const WorkerGroup*>& groups);
 
@@ -70,6 +77,7 @@ class DraftModel {
   bool shares_encoder_;
   int block_size_;
   KvCachePools pools_;
+  std::optional<DeviceDecoder> decoder_;  // on a device
   DraftSlots slots_;
   DraftCost cost_;
   DraftConfidence confidence_;

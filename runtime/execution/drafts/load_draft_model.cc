@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "kernels/core/cpu_features.h"
 #include "models/family.h"
 
 namespace tandem {
@@ -116,7 +115,7 @@ LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of
   auto loaded = load_model(config, checkpoint, build);
   if (build.comm.rank() == 0)
     for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
-  return {std::move(loaded), same_encoder, rows_of_a_step(build.dtype, cpu_isa())};
+  return {std::move(loaded), same_encoder, rows_of_a_step(build.ctx, build.dtype)};
 }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "kernels/core/context.h"
 #include "kernels/core/cpu_features.h"
 #include "kernels/core/types.h"
 
@@ -13,11 +14,18 @@ namespace tandem {
 // all reading the weights.
 inline constexpr double kRowsOfAStep = 2.5;
 
-// The same for weights of a type, on a level. Tiles compute up to 16 rows in the time of one: a
-// step in int8 took 6, 6, 10 and 16 ms with 1, 8, 16 and 32 rows.
+// The same of a GPU: steps of BART-large in bf16 took 0.51 ms with 1 row and 1.90 with 128 on an
+// H100, 0.48 and 1.67 on an H200 (docs/gpu.md).
+inline constexpr double kRowsOfADeviceStep = 48;
+
+// The same for weights of a type, on a level of CPUs. Tiles compute up to 16 rows in the time of
+// one: a step in int8 took 6, 6, 10 and 16 ms with 1, 8, 16 and 32 rows.
 inline double rows_of_a_step(DType dtype, CpuIsa isa) {
   const bool tiles = isa == CpuIsa::kAmx && (dtype == DType::kBF16 || dtype == DType::kI8);
   return tiles ? 10 : kRowsOfAStep;
+}
+inline double rows_of_a_step(const Context& ctx, DType dtype) {
+  return ctx.on_cpu() ? rows_of_a_step(dtype, cpu_isa()) : kRowsOfADeviceStep;
 }
 
 // How long steps of decoding take, by how many sequences and drafts are in them, and how long

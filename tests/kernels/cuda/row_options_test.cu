@@ -107,6 +107,9 @@ TEST(CudaRowOptions, SumsOfRanges) {
       reference::sum_ranges({x, listed, want});
       const double share = dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 6e-4 : 5e-3;
       EXPECT_TRUE(near(to.values(), want, share, share)) << name_of(dtype) << " " << size;
+      const DeviceMatrix sums(ctx, random, 5, size, DType::kF32);  // not rounded
+      ops::sum_ranges(ctx, {from.tensor(), to_device(ctx, listed), sums.tensor()});
+      EXPECT_TRUE(near(sums.values(), want, 1e-5, 1e-5)) << name_of(dtype) << " " << size;
     }
   }
 }

@@ -60,6 +60,7 @@ class HostDevice final : public DeviceBackend {
   bool record(uint64_t, const std::function<void()>&) override { return false; }
   void replay(uint64_t) override {}
   void forget_recordings() override {}
+  void forget_recordings(std::span<const uint64_t>) override {}
   size_t nodes_recorded() const override { return 0; }
 
   int copies = 0;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/execution/batch_builder.h"
-#include "runtime/execution/drafts/verified_rows.h"
+#include "runtime/execution/choice/verified_rows.h"
 #include "runtime/execution/groups/sequence_table.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduling/test_groups.h"

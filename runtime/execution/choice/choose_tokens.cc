@@ -1,4 +1,4 @@
-#include "runtime/execution/choose_tokens.h"
+#include "runtime/execution/choice/choose_tokens.h"
 
 #include <algorithm>
 #include <numeric>
