@@ -202,9 +202,9 @@ void EngineOptions::add_model(CLI::App& app) {
   add_field(app, "device", loading,
             "Where to compute: auto (a GPU where there is one), cpu, cuda or cuda:N");
   add_field(app, "dtype", loading,
-            "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 or int4 (CPUs "
-            "only; int4 is for small batches), or auto, the checkpoint's own 16-bit type "
-            "where the device has it, else float32");
+            "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 or int4 (a GPU "
+            "stores weights so; int4 is for small batches), or auto, the checkpoint's own 16-bit "
+            "type where the device has it, else float32");
   add_field(app, "quantization", loading,
             "How a GPU stores the weights of linear layers: none, int8, int4 or fp8; on a CPU, use "
             "--dtype int8 or int4 instead");
@@ -239,8 +239,8 @@ void add_drafting(CLI::App& app, EngineOptions& options) {
                  "id at the hub; without --num-speculative-tokens, up to 5 tokens")
       ->type_name("DIR|ORG/NAME");
   add_field(app, "draft-dtype", *options.config.mutable_drafting(),
-            "Type that the draft model computes in: float32, bfloat16, int8, int4, or auto: int8 "
-            "(or int4 as the model); drafts change no token");
+            "Type that the draft model computes in: float32, bfloat16, int8, int4, or auto: on a "
+            "CPU int8 (or int4 as the model), on a GPU the model's; drafts change no token");
   app.add_option("--speculative-config", options.speculative_config,
                  "The same as a JSON object with vLLM's names: method (ngram or draft_model), "
                  "model, num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "

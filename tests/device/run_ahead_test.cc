@@ -285,7 +285,7 @@ TEST_P(RepeatingTexts, AreTheCpus) { expect_the_cpus(GetParam(), 25, repeating_p
 INSTANTIATE_TEST_SUITE_P(
     Settings, RepeatingTexts,
     ::testing::Values(Setting{"looked_up", 2000, false, kAuto, kLookedUp},
-                      Setting{"swapped", 120, true, PreemptionMode::kSwap, kLookedUp}, kDraftModel),
+                      Setting{"swapped", 120, true, PreemptionMode::kSwap, kLookedUp}),
     [](const auto& info) { return info.param.name; });
 
 class ListsAhead : public ::testing::TestWithParam<Setting> {};
@@ -294,7 +294,7 @@ TEST_P(ListsAhead, AreTheCpus) { expect_the_cpus(GetParam(), 18, list_params_of)
 
 INSTANTIATE_TEST_SUITE_P(Settings, ListsAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"preempted", 100, true}, kDraftModel),
+                                           Setting{"preempted", 100, true}),
                          [](const auto& info) { return info.param.name; });
 
 class BeamsAhead : public ::testing::TestWithParam<Setting> {};
@@ -314,7 +314,7 @@ TEST_P(RulesAhead, AreTheCpus) { expect_the_cpus(GetParam(), 24, rule_params_of)
 
 INSTANTIATE_TEST_SUITE_P(Settings, RulesAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"preempted", 100, true}, kDraftModel),
+                                           Setting{"preempted", 100, true}),
                          [](const auto& info) { return info.param.name; });
 
 class ConstraintsOfADevice : public ::testing::TestWithParam<Setting> {};
@@ -323,7 +323,7 @@ TEST_P(ConstraintsOfADevice, AreTheCpus) { expect_the_cpus(GetParam(), 28, const
 
 INSTANTIATE_TEST_SUITE_P(Settings, ConstraintsOfADevice,
                          ::testing::Values(Setting{"recorded", 2000, false},
-                                           Setting{"preempted", 100, true}, kDraftModel),
+                                           Setting{"preempted", 100, true}),
                          [](const auto& info) { return info.param.name; });
 
 class PenaltiesAhead : public ::testing::TestWithParam<Setting> {};

@@ -245,8 +245,8 @@ TEST(DeviceCli, QuantizationOfADevice) {
                 "--tensor-parallel-size", "2", "--distributed-executor-backend", "threads"});
   EXPECT_EQ(ranks.status, 0) << ranks.err;
   EXPECT_FALSE(ranks.out.empty());
-  expect_problem(generate({"--device", "cuda", "--dtype", "int8", "--quantization", "int8"}),
-                 {"--dtype", "int8", "--quantization"});
+  expect_problem(generate({"--device", "cuda", "--dtype", "int8", "--quantization", "fp8"}),
+                 {"--quantization", "fp8 does not go with --dtype int8"});
 }
 
 }  // namespace
