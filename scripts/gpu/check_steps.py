@@ -342,6 +342,14 @@ def ranks(size):
     return body
 
 
+def drafted(run):
+    """Drafts that are looked up, and those of a draft model, which is the model itself."""
+    looked_up = goldens("float32", "--num-speculative-tokens", "4")(run)
+    of_model = goldens("float32", "--draft-model", str(run.models / TINY), only=[TINY])(run)
+    return {"exact": looked_up["exact"] + of_model["exact"], "cases": looked_up["cases"] + of_model["cases"],
+            "rows": looked_up["rows"] + of_model["rows"]}
+
+
 STEPS = [
     Step("libraries", "every program and the plugin find all their libraries", 30, 1, libraries),
     Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 100, 15, kernels),
@@ -352,6 +360,7 @@ STEPS = [
          goldens("float32", only=[TINY, "examples/demo-model"])),
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
     Step("goldens.tuned", "the same in fp32 with --gemm-tuning on, which measures, and again with what it kept: exact", 90, 10, tuned),
+    Step("goldens.drafts", "the same in fp32 with drafts, looked up and by a draft model: exact", 90, 10, drafted),
     Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),
     Step("goldens.float16", "the same in fp16: most tokens", 60, 10, goldens("float16")),
     Step("ranks.1", "fp32 goldens, one rank", 60, 10, ranks(1)),

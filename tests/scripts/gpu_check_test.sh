@@ -179,7 +179,7 @@ EOF
 
 # --- the same steps on the CPU: ranks as processes, a killed rank, benchmarks ---
 "$source/scripts/gpu_check" run "$pack" --out "$folder/cpu" --device cpu --models "$source" --time 900 \
-  --steps kernels,goldens.float32,ranks.2,faults.rank_killed,bench.model,bench.greedy,bench.beams,bench.online >"$folder/out" 2>&1 || {
+  --steps kernels,goldens.float32,goldens.drafts,ranks.2,faults.rank_killed,bench.model,bench.greedy,bench.beams,bench.online >"$folder/out" 2>&1 || {
   cat "$folder/out"
   fail "the steps fail on the CPU"
 }
