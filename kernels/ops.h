@@ -94,17 +94,19 @@ struct LinearArgs {
 void linear(Context& ctx, const LinearArgs& args);
 
 // For the chosen rows, returns what select() would report without processors; logits are never
-// stored. On a device: at most DeviceBackend::most_best_rows rows, the weight not quantised, and
-// above 8 rows the rows of x begin at multiples of 16 bytes.
+// stored. With a soft cap the logits are those after soft_cap(). On a device: at most
+// DeviceBackend::most_best_rows rows, the weight not quantised, and above 8 rows the rows of x
+// begin at multiples of 16 bytes.
 struct LinearBestArgs {
   const PackedWeight* weight;
-  Tensor x;          // [T, in_features]
-  Tensor rows;       // [R] i32, into x
-  Tensor bias;       // [out_features] f32, or empty
-  Tensor log_sums;   // [R] f32
-  Tensor ids;        // [R, 1] i32
-  Tensor values;     // [R, 1] f32
-  Tensor best = {};  // [at least R] i32, or empty: the ids once more
+  Tensor x;               // [T, in_features]
+  Tensor rows;            // [R] i32, into x
+  Tensor bias;            // [out_features] f32, or empty
+  Tensor log_sums;        // [R] f32
+  Tensor ids;             // [R, 1] i32
+  Tensor values;          // [R, 1] f32
+  Tensor best = {};       // [at least R] i32, or empty: the ids once more
+  float soft_cap = 0.0f;  // 0: none
 };
 void linear_best(Context& ctx, const LinearBestArgs& args);
 

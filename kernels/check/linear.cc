@@ -94,6 +94,7 @@ void linear_best(Context& ctx, const LinearBestArgs& args) {
   if (!args.bias.empty()) check_vector(args.bias, w.out_features(), DType::kF32);
   check_vector(args.log_sums, rows, DType::kF32);
   check_chosen(args.ids, args.values, args.best, rows, 1);
+  TANDEM_CHECK_GE(args.soft_cap, 0.0f);
   if (rows > 0) ops_of(ctx).linear_best(ctx, args);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/row_math.h"
 
 namespace tandem::cpu {
@@ -20,8 +21,12 @@ std::span<const float> part_of(const Tensor& t, int64_t row, int64_t first, int6
 
 }  // namespace
 
-LinearBest::LinearBest(Context& ctx, int64_t rows, int64_t ids)
-    : ctx_(ctx), rows_(rows), ids_(ids), panels_(ceil_div(ids, kPanelColumns)) {}
+LinearBest::LinearBest(Context& ctx, int64_t rows, int64_t ids, float soft_cap)
+    : ctx_(ctx),
+      rows_(rows),
+      ids_(ids),
+      panels_(ceil_div(ids, kPanelColumns)),
+      soft_cap_(soft_cap) {}
 
 void LinearBest::cut(TaskPlan& plan) {
   const int64_t panel_bytes = plan.rows_per_block * kStepBytes;
@@ -47,7 +52,9 @@ void LinearBest::take(const TaskPlan::Range& task, int thread) const {
   const int64_t first = task.first * kPanelColumns;
   const int64_t count = std::min(ids_, task.last * kPanelColumns) - first;
   for (int64_t row = task.row; row < task.row + task.rows; ++row) {
-    const std::span<const float> values(logits.at(row, task.first), static_cast<size_t>(count));
+    float* own = logits.at(row, task.first);
+    if (soft_cap_ > 0) isa_kernels().soft_cap(soft_cap_, own, count);
+    const std::span<const float> values(own, static_cast<size_t>(count));
     sum_blocks(values, peaks_.row<float>(row) + task.first, sums_.row<float>(row) + task.first);
     const Peak peak = peak_of_blocks(part_of(peaks_, row, task.first, task.last));
     best_.row<int32_t>(row)[task.first / panels_per_task_] =
@@ -73,7 +80,7 @@ void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   const int64_t rows = args.rows.dim(0);
   const Tensor x = ctx.make({rows, args.x.dim(1)});
   gather_rows(ctx, {args.x, args.rows, x});
-  LinearBest best(ctx, rows, args.weight->out_features());
+  LinearBest best(ctx, rows, args.weight->out_features(), args.soft_cap);
   linear(ctx, {args.weight, x, args.bias, Activation::kNone, {}}, &best);
   best.tell(args);
 }

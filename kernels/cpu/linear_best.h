@@ -9,13 +9,14 @@ namespace tandem::cpu {
 
 class LinearBest {
  public:
-  LinearBest(Context& ctx, int64_t rows, int64_t ids);
+  // soft_cap: of the logits; 0: none.
+  LinearBest(Context& ctx, int64_t rows, int64_t ids, float soft_cap);
 
   // Makes tasks smaller if their logits exceed a thread's memory.
   void cut(TaskPlan& plan);
   // Where a task's products go.
   Destination destination(const TaskPlan::Range& task, int thread) const;
-  // Reads the task's products, which are complete.
+  // Caps and reads the task's products, which are complete.
   void take(const TaskPlan::Range& task, int thread) const;
   // Writes the results of all rows. REQUIRES: all tasks are done.
   void tell(const ops::LinearBestArgs& args) const;
@@ -23,6 +24,7 @@ class LinearBest {
  private:
   Context& ctx_;
   int64_t rows_, ids_, panels_;
+  float soft_cap_;
   int64_t panels_per_task_ = 1, rows_per_block_ = 0, stride_ = 0;
   Tensor logits_;        // [threads * rows_per_block, stride]
   Tensor peaks_, sums_;  // [rows, panels]: of blocks

@@ -1,4 +1,4 @@
-// The activation functions on a device.
+// The activation functions on a device, and the soft cap of logits.
 #pragma once
 
 #include "kernels/core/activation.h"
@@ -35,5 +35,7 @@ __device__ __forceinline__ float activate(Activation activation, float x) {
   }
   return x;
 }
+
+__device__ __forceinline__ float soft_capped(float x, float cap) { return cap * tanhf(x / cap); }
 
 }  // namespace tandem::cuda

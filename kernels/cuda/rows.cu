@@ -201,7 +201,7 @@ struct Activate {
 };
 struct Cap {
   float cap;
-  __device__ float operator()(float x) const { return cap * tanhf(x / cap); }
+  __device__ float operator()(float x) const { return soft_capped(x, cap); }
 };
 
 // x = f(x)

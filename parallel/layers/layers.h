@@ -166,7 +166,7 @@ class ParallelLMHead {
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
   // Whether ops::linear_best takes that many rows, so that no logits are stored. take_best() runs
-  // it on rows of x; `args` come without weight, x and bias.
+  // it on rows of x; `args` come without weight, x, bias and soft cap.
   bool takes_best(int64_t rows) const;
   void take_best(const Tensor& x, ops::LinearBestArgs args) const;
 

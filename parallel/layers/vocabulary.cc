@@ -101,7 +101,7 @@ Tensor ParallelLMHead::forward(const Tensor& x) const {
 }
 
 bool ParallelLMHead::takes_best(int64_t rows) const {
-  if (build_.comm.size() > 1 || soft_cap_ != 0 || weight_.out_features() == 0) return false;
+  if (build_.comm.size() > 1 || weight_.out_features() == 0) return false;
   if (adapters_ != nullptr && adapters_->changes()) return false;
   const DeviceBackend* backend = build_.ctx.backend_or_null();
   return backend == nullptr || rows <= backend->most_best_rows(weight_);
@@ -111,6 +111,7 @@ void ParallelLMHead::take_best(const Tensor& x, ops::LinearBestArgs args) const 
   args.weight = &weight_;
   args.x = x;
   args.bias = bias_;
+  args.soft_cap = soft_cap_;
   ops::linear_best(build_.ctx, args);
 }
 

@@ -32,6 +32,10 @@ inline void repeat_rows(Random& random, const Tensor& w) {
     if (random.integer(0, 1) == 0) std::copy_n(w.row<float>(i - 1), w.dim(1), w.row<float>(i));
 }
 
+// Soft caps of logits: none, one that most logits are below, one that many reach, so that they are
+// equal.
+inline float some_cap(Random& random) { return random.pick({0.0f, 0.0f, 30.0f, 0.2f}); }
+
 // `count` rows of `all`, in any order, some of them twice.
 inline std::vector<int32_t> some_rows(Random& random, int64_t count, int64_t all) {
   std::vector<int32_t> rows(static_cast<size_t>(count));

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/linear/linear_best.h"
 #include "kernels/cuda/row_best.cuh"
 
@@ -27,6 +28,12 @@ __device__ __forceinline__ BestPart<Sum> part_of(float x, int32_t id) {
 }
 __device__ __forceinline__ BestPart<double> widened(const BestPart<float>& part) {
   return {part.value, part.id, static_cast<double>(part.sum)};
+}
+
+// A product's sum and its bias.
+__device__ __forceinline__ float logit_of(const BestProduct& b, float sum, float bias) {
+  const float logit = fmaf(sum, 1.0f, bias);
+  return b.soft_cap > 0.0f ? soft_capped(logit, b.soft_cap) : logit;
 }
 
 // The same for any order of the two.

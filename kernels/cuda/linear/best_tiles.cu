@@ -104,24 +104,24 @@ __device__ __forceinline__ BestPart<float> spread_parts(BestPart<float> (&parts)
 
 // What the warp's features say of its tokens: each in a lane (or several) of those that have it.
 template <class T, int kTokens>
-__device__ __forceinline__ void tell_warp(const WeightProduct& p, int64_t tile,
+__device__ __forceinline__ void tell_warp(const BestProduct& b, int64_t tile,
                                           const WarpSums<T, kTokens>& of_warp,
                                           BestPart<float> (*groups)[kTokens]) {
   using Sums = WarpSums<T, kTokens>;
   constexpr int kSize = Sums::kOwn / 4;  // tokens of a lane
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const auto* biases = static_cast<const float*>(p.epilogue.bias);
+  const auto* biases = static_cast<const float*>(b.product.epilogue.bias);
   BestPart<float> parts[kSize];
 #pragma unroll
   for (int i = 0; i < kSize; ++i) parts[i] = no_part<float>();
 #pragma unroll
   for (int f = 0; f < Sums::kMmas * 2; ++f) {
     const int64_t feature = tile * kFeatures + Sums::first_feature() + f * 8 + lane / 4;
-    if (feature >= p.n) break;
+    if (feature >= b.product.n) break;
     const float bias = biases == nullptr ? 0.0f : biases[feature];
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
-      const float logit = fmaf(of_warp.sums[f / 2][i / 2][f % 2 * 2 + i % 2], 1.0f, bias);
+      const float logit = logit_of(b, of_warp.sums[f / 2][i / 2][f % 2 * 2 + i % 2], bias);
       parts[i] = joined(parts[i], part_of<float>(logit, static_cast<int32_t>(feature)));
     }
   }
@@ -136,7 +136,7 @@ template <class T, int kTokens>
 __device__ __forceinline__ void tell_tile(const TileProduct& b, int64_t tile,
                                           const WarpSums<T, kTokens>& of_warp,
                                           BestPart<float> (*groups)[kTokens]) {
-  tell_warp<T, kTokens>(b.of.product, tile, of_warp, groups);
+  tell_warp<T, kTokens>(b.of, tile, of_warp, groups);
   __syncthreads();  // (they are written again behind the barrier of another stage)
   const int token = static_cast<int>(threadIdx.x);
   const int64_t row = int64_t{blockIdx.y} * kTokens + token;

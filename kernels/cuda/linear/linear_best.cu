@@ -41,14 +41,14 @@ __device__ __forceinline__ void join_blocks(const Launch& p) {
 
 // The lane's row and feature, of the features from `first` on.
 template <class S>
-__device__ __forceinline__ void take_features(const WeightProduct& p, int64_t first, float sum,
+__device__ __forceinline__ void take_features(const BestProduct& b, int64_t first, float sum,
                                               Part& mine) {
   constexpr int kLanes = kWarpSize / (S::kRows * S::kFeatures);  // that have one sum
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t feature = first + lane / kLanes % S::kFeatures;
-  if (lane % kLanes != 0 || feature >= p.n) return;
-  const auto* bias = static_cast<const float*>(p.epilogue.bias);
-  const float logit = fmaf(sum, 1.0f, bias == nullptr ? 0.0f : bias[feature]);
+  if (lane % kLanes != 0 || feature >= b.product.n) return;
+  const auto* bias = static_cast<const float*>(b.product.epilogue.bias);
+  const float logit = logit_of(b, sum, bias == nullptr ? 0.0f : bias[feature]);
   mine = joined(mine, part_of<double>(logit, static_cast<int32_t>(feature)));
 }
 
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
       return static_cast<int64_t>(b.of.x_rows[min(static_cast<int64_t>(r), p.rows - 1)]);
     });
     of_lane.add_all();
-    take_features<S>(p, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
+    take_features<S>(b.of, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
   }
   mine = joined_over(mine, kWarpSize / S::kRows);
   if (lane % (kWarpSize / S::kRows) == 0) of_warps[warp][lane / (kWarpSize / S::kRows)] = mine;
@@ -144,6 +144,7 @@ void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   b.x_rows = args.rows.data<int32_t>();
   b.answer = {args.log_sums.data<float>(), args.ids.data<int32_t>(), args.values.data<float>(),
               args.best.empty() ? nullptr : args.best.data<int32_t>()};
+  b.soft_cap = args.soft_cap;
   if (b.product.rows > kMostRowsAtOnce) return best_tiles(ctx, b);
   with_type(args.x.dtype(), [&](auto tag) { run<typename decltype(tag)::type>(ctx, b); });
   after_launch("linear_best");

@@ -21,6 +21,7 @@ struct BestProduct {
   WeightProduct product;  // `rows` of them; x is addressed by x_rows
   const int32_t* x_rows;
   BestAnswer answer;
+  float soft_cap;  // of the logits; 0: none
 };
 
 constexpr int kMostBestTileRows = 128;

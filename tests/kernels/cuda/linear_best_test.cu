@@ -1,6 +1,6 @@
 // linear_best of the CUDA device: the same tokens and logits as linear and select, and the CPU's,
-// over ties, NaNs and infinities, one launch after the other: bit for bit up to 8 rows, and above
-// where sums are exact; a row's bits whatever its batch.
+// with a soft cap and without, over ties, NaNs and infinities, one launch after the other: bit for
+// bit up to 8 rows, and above where sums are exact; a row's bits whatever its batch.
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -24,6 +24,7 @@ using testing::Random;
 using testing::repeat_rows;
 using testing::rounded;
 using testing::some_bias;
+using testing::some_cap;
 using testing::some_rows;
 using testing::to_device;
 
@@ -63,6 +64,7 @@ struct Case {
   int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
   bool bias, ties;
   bool exact = false;  // small integers, whose sums are the same in any order
+  float cap = 0.0f;
 };
 
 Tensor matrix_of(Random& random, const Case& c, int64_t rows, DType dtype) {
@@ -83,8 +85,8 @@ Context context(DType dtype, const char* rows) {
 }
 
 void check(Random& random, Context& ctx, const Case& c) {
-  SCOPED_TRACE(::testing::Message()
-               << name_of(ctx.activations()) << ", " << c.rows << " x " << c.in << " x " << c.out);
+  SCOPED_TRACE(::testing::Message() << name_of(ctx.activations()) << ", " << c.rows << " x " << c.in
+                                    << " x " << c.out << ", cap " << c.cap);
   const DType dtype = ctx.activations();
   const int64_t all_rows = c.rows + 3;
   const Tensor x = matrix_of(random, c, all_rows, dtype), w = matrix_of(random, c, c.out, dtype);
@@ -101,17 +103,19 @@ void check(Random& random, Context& ctx, const Case& c) {
                shift = c.bias ? to_device(ctx, bias) : Tensor();
   const Said got(c.rows, on_device), want(c.rows, on_device);
   for (int turn = 0; turn < 2; ++turn)  // the ticket is left as it was
-    ops::linear_best(
-        ctx, {&packed, there.tensor(), which, shift, got.log_sums, got.ids, got.values, got.best});
+    ops::linear_best(ctx, {&packed, there.tensor(), which, shift, got.log_sums, got.ids, got.values,
+                           got.best, c.cap});
   const Tensor chosen = on_device({c.rows, c.in}, dtype),
                logits = on_device({c.rows, c.out}, DType::kF32);
   ops::gather_rows(ctx, {there.tensor(), which, chosen});
   ops::linear(ctx, {&packed, chosen, shift, Activation::kNone, logits});
+  if (c.cap > 0) ops::soft_cap(ctx, {logits, c.cap});
   const Tensor zeros = to_device(ctx, indices(std::vector<int32_t>(c.rows + 1, 0)));
   const Tensor nothing = on_device({0, 3}, DType::kI32), none = on_device({0}, DType::kF32);
   ops::select(ctx, {logits, zeros.rows(0, c.rows), zeros, nothing, 1, want.log_sums, none, want.ids,
                     want.values, want.best});
   expect_same(got.here(ctx), want.here(ctx), true);
+  if (c.cap > 0) return;  // the CPU's tanh has other bits
 
   Context cpu(1);
   const Said reference(c.rows, [](const Shape& shape, DType type) { return Tensor(shape, type); });
@@ -131,11 +135,11 @@ TEST(CudaLinearBest, IsLinearAndSelect) {
       for (const int64_t out : {int64_t{1}, random.integer(2, 40), random.integer(41, 700)})
         check(random, ctx,
               {rows, 8 * random.integer(1, 20), out, 8, random.integer(0, 2) > 0,
-               random.integer(0, 1) == 0});
+               random.integer(0, 1) == 0, false, some_cap(random)});
     for (int round = 0; round < 6; ++round)  // that are no multiples of anything
       check(random, ctx,
             {random.integer(1, 8), random.integer(1, 99), random.integer(1, 300), 1,
-             random.integer(0, 2) > 0, false});
+             random.integer(0, 2) > 0, false, false, some_cap(random)});
   }
 }
 
@@ -145,6 +149,7 @@ TEST(CudaLinearBest, LargeVocabularies) {
   Context ctx = testing::cuda_context(DType::kBF16);
   check(random, ctx, {1, 8, 20011, 8, true, true});
   check(random, ctx, {5, 8, 9001, 8, false, true});
+  check(random, ctx, {3, 8, 9001, 8, true, true, false, 0.2f});
 }
 
 // Rows, features and elements that are no multiples of what a block takes.
@@ -157,7 +162,7 @@ TEST(CudaLinearBest, ManyRows) {
                                 random.pick<int64_t>({127, 128, 129}), random.integer(130, 500)})
         check(random, ctx,
               {rows, 8 * random.integer(1, 30), out, 8, random.integer(0, 4) > 0,
-               random.integer(0, 1) == 0, /*exact=*/true});
+               random.integer(0, 1) == 0, /*exact=*/true, some_cap(random)});
   }
 }
 
@@ -167,7 +172,7 @@ TEST(CudaLinearBest, ManyRowsOfManyElements) {
   Context ctx = context(DType::kBF16, "128");
   check(random, ctx, {40, 2048, 70, 8, true, true, true});
   check(random, ctx, {64, 2056, 70, 8, false, false, true});
-  check(random, ctx, {30, 4096, 70, 8, true, true, true});
+  check(random, ctx, {30, 4096, 70, 8, true, true, true, 30.0f});
 }
 
 // More tiles than blocks, which then have several of one step or more.
@@ -176,42 +181,62 @@ TEST(CudaLinearBest, ManyRowsOfLargeVocabularies) {
   Context ctx = context(DType::kBF16, "128");
   check(random, ctx, {9, 16, 50265, 8, true, true, true});
   check(random, ctx, {40, 8, 40001, 8, false, false, true});
+  check(random, ctx, {40, 8, 40001, 8, false, true, true, 0.2f});
   check(random, ctx, {128, 72, 20011, 8, true, false, true});
 }
 
-// The value is a logit that rounding allows, and none is larger by more than that.
-TEST(CudaLinearBest, ManyRowsWithinRounding) {
-  Random random;
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    Context ctx = context(dtype, "128");
-    const int64_t rows = random.integer(9, 128), in = 8 * random.integer(1, 100);
-    const Tensor x = rounded(random.matrix(rows, in), dtype),
-                 w = rounded(random.matrix(300, in), dtype), bias = random.vector(300);
-    const MatrixView view = testing::view_of(w);
-    const PackedWeight packed(ctx, {&view, 1}, dtype);
-    const DeviceMatrix there(ctx, random, x, dtype, 8);
-    std::vector<int32_t> all(static_cast<size_t>(rows));
-    std::iota(all.begin(), all.end(), 0);
-    const Said said(rows, [&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
-    ops::linear_best(ctx, {&packed, there.tensor(), to_device(ctx, indices(all)),
-                           to_device(ctx, bias), said.log_sums, said.ids, said.values});
-    const Said got = said.here(ctx);
-    const Tensor want({rows, 300}, DType::kF32);
-    reference::linear(view, x, bias, Activation::kNone, want);
-    const Tensor allowed = testing::allowed_of_product(w, x, bias, 0, 0);
-    for (int64_t i = 0; i < rows; ++i) {
-      const int32_t id = got.ids.data<int32_t>()[i];
-      const float value = got.values.data<float>()[i];
-      EXPECT_NEAR(value, want.row<float>(i)[id], allowed.row<float>(i)[id]) << in;
-      double sum = 0, most = 0;
-      for (int64_t j = 0; j < 300; ++j) {
-        EXPECT_LE(want.row<float>(i)[j] - allowed.row<float>(i)[j], value) << in;
-        sum += std::exp(double{want.row<float>(i)[j]});
-        most = std::max<double>(most, allowed.row<float>(i)[j]);
-      }
-      EXPECT_NEAR(got.log_sums.data<float>()[i], std::log(sum),
-                  most + 1e-5 * (1 + std::abs(std::log(sum))));
+// The value is a logit that rounding allows, and none is larger by more than that. (A soft cap
+// makes differences smaller.)
+void check_rounding(Random& random, DType dtype, int64_t rows, float cap) {
+  constexpr int64_t kFeatures = 300;
+  Context ctx = context(dtype, "128");
+  const int64_t in = 8 * random.integer(1, 100);
+  SCOPED_TRACE(::testing::Message()
+               << name_of(dtype) << ", " << rows << " x " << in << ", " << cap);
+  const Tensor x = rounded(random.matrix(rows, in), dtype),
+               w = rounded(random.matrix(kFeatures, in), dtype), bias = random.vector(kFeatures);
+  const MatrixView view = testing::view_of(w);
+  const PackedWeight packed(ctx, {&view, 1}, dtype);
+  const DeviceMatrix there(ctx, random, x, dtype, 8);
+  std::vector<int32_t> all(static_cast<size_t>(rows));
+  std::iota(all.begin(), all.end(), 0);
+  const Said said(rows, [&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+  ops::linear_best(ctx, {&packed,
+                         there.tensor(),
+                         to_device(ctx, indices(all)),
+                         to_device(ctx, bias),
+                         said.log_sums,
+                         said.ids,
+                         said.values,
+                         {},
+                         cap});
+  const Said got = said.here(ctx);
+  const Tensor want({rows, kFeatures}, DType::kF32);
+  reference::linear(view, x, bias, Activation::kNone, want);
+  if (cap > 0) reference::soft_cap({want, cap});
+  const Tensor allowed = testing::allowed_of_product(w, x, bias, 0, 0);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int32_t id = got.ids.data<int32_t>()[i];
+    const float value = got.values.data<float>()[i];
+    const double of_cap = 1e-6 * double{cap};
+    EXPECT_NEAR(value, want.row<float>(i)[id], allowed.row<float>(i)[id] + of_cap);
+    double sum = 0, most = 0;
+    for (int64_t j = 0; j < kFeatures; ++j) {
+      EXPECT_LE(want.row<float>(i)[j] - allowed.row<float>(i)[j] - of_cap, value);
+      sum += std::exp(double{want.row<float>(i)[j]});
+      most = std::max<double>(most, allowed.row<float>(i)[j]);
     }
+    EXPECT_NEAR(got.log_sums.data<float>()[i], std::log(sum),
+                most + of_cap + 1e-5 * (1 + std::abs(std::log(sum))));
+  }
+}
+
+TEST(CudaLinearBest, WithinRounding) {
+  Random random;
+  for (const float cap : {0.0f, 30.0f, 1.0f}) {
+    for (const DType dtype : {DType::kF16, DType::kBF16})
+      check_rounding(random, dtype, random.integer(9, 128), cap);
+    for (const DType dtype : kActivations) check_rounding(random, dtype, random.integer(1, 8), cap);
   }
 }
 
