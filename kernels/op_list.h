@@ -12,6 +12,7 @@
 #define TANDEM_OPS(OP)                                                                           \
   OP(linear, LinearArgs, linear)                                                                 \
   OP(linear_best, LinearBestArgs, linear)                                                        \
+  OP(join_best, JoinBestArgs, linear)                                                            \
   OP(embedding, EmbeddingArgs, rows)                                                             \
   OP(layer_norm, LayerNormArgs, rows)                                                            \
   OP(gated_activation, GatedActivationArgs, rows)                                                \

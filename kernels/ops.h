@@ -107,8 +107,23 @@ struct LinearBestArgs {
   Tensor values;          // [R, 1] f32
   Tensor best = {};       // [at least R] i32, or empty: the ids once more
   float soft_cap = 0.0f;  // 0: none
+  int32_t first_id = 0;   // the id of the first output feature
 };
 void linear_best(Context& ctx, const LinearBestArgs& args);
+
+// Joins what linear_best() says of the parts of a vocabulary. Of each row: the largest value, of
+// equals that of the lowest id, a NaN before all; and the log of the sum of exp(log_sum). The parts
+// are added in order.
+struct JoinBestArgs {
+  Tensor part_ids;       // [P, R] i32, P > 0
+  Tensor part_values;    // [P, R] f32
+  Tensor part_log_sums;  // [P, R] f32
+  Tensor log_sums;       // [R] f32
+  Tensor ids;            // [R, 1] i32
+  Tensor values;         // [R, 1] f32
+  Tensor best = {};      // as in LinearBestArgs
+};
+void join_best(Context& ctx, const JoinBestArgs& args);
 
 // --- Embeddings and norms ------------------------------------------------------------------------
 

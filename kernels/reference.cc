@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "kernels/kv_pages.h"
+#include "kernels/order_key.h"
 
 namespace tandem::reference {
 namespace {
@@ -266,6 +269,29 @@ void sum_ranges(const ops::SumRangesArgs& args) {
       for (int64_t row = range[0]; row < range[1]; ++row) sum += double{args.x.row<float>(row)[d]};
       args.out.row<float>(i)[d] = static_cast<float>(sum);
     }
+  }
+}
+
+void join_best(const ops::JoinBestArgs& args) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (int64_t row = 0; row < args.part_ids.dim(1); ++row) {
+    int64_t best = 0;
+    double peak = -kInfinity, sum = 0;
+    const auto rank_of_part = [&](int64_t part) {  // the largest is the best
+      return std::pair(order_key(args.part_values.row<float>(part)[row]),
+                       -args.part_ids.row<int32_t>(part)[row]);
+    };
+    for (int64_t part = 0; part < args.part_ids.dim(0); ++part) {
+      if (rank_of_part(part) > rank_of_part(best)) best = part;
+      peak = std::max(peak, double{args.part_log_sums.row<float>(part)[row]});
+    }
+    for (int64_t part = 0; part < args.part_ids.dim(0); ++part)
+      if (const double x = args.part_log_sums.row<float>(part)[row]; x != -kInfinity)
+        sum += std::exp(x - peak);
+    args.log_sums.data<float>()[row] = static_cast<float>(peak + std::log(sum));
+    *args.ids.row<int32_t>(row) = args.part_ids.row<int32_t>(best)[row];
+    *args.values.row<float>(row) = args.part_values.row<float>(best)[row];
+    if (!args.best.empty()) args.best.data<int32_t>()[row] = *args.ids.row<int32_t>(row);
   }
 }
 

@@ -34,6 +34,7 @@ void bucket_attention(const ops::BucketAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);
 void combine_rows(const ops::CombineRowsArgs& args);
 void sum_ranges(const ops::SumRangesArgs& args);
+void join_best(const ops::JoinBestArgs& args);
 void merge_attention(const ops::MergeAttentionArgs& args);
 void attention_weights(const ops::AttentionWeightsArgs& args);
 void compress_frames(const ops::CompressFramesArgs& args);

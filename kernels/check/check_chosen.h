@@ -1,4 +1,4 @@
-// What the checks of select() and draw() share.
+// What the checks of ops that choose tokens share.
 #pragma once
 
 #include "kernels/check/check_args.h"

@@ -98,5 +98,19 @@ void linear_best(Context& ctx, const LinearBestArgs& args) {
   if (rows > 0) ops_of(ctx).linear_best(ctx, args);
 }
 
+void join_best(Context& ctx, const JoinBestArgs& args) {
+  TANDEM_CHECK_EQ(args.part_ids.rank(), 2);
+  const int64_t parts = args.part_ids.dim(0), rows = args.part_ids.dim(1);
+  TANDEM_CHECK_GT(parts, 0);
+  const int64_t all[] = {parts, rows};
+  check_shape_and_type(args.part_ids, all, 2, DType::kI32);
+  TANDEM_CHECK(args.part_ids.device() == ctx.device(), "a tensor of another device");
+  check_matrix_there(ctx, args.part_values, parts, rows);
+  check_matrix_there(ctx, args.part_log_sums, parts, rows);
+  check_vector(args.log_sums, rows, DType::kF32);
+  check_chosen(args.ids, args.values, args.best, rows, 1);
+  if (rows > 0) ops_of(ctx).join_best(ctx, args);
+}
+
 }  // namespace ops
 }  // namespace tandem

@@ -1,10 +1,14 @@
 // The CPU's head of greedy rows: logits of a task's features go no further than the second cache.
 #include "kernels/cpu/linear_best.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/order_key.h"
 #include "kernels/row_math.h"
 
 namespace tandem::cpu {
@@ -67,7 +71,7 @@ void LinearBest::tell(const ops::LinearBestArgs& args) const {
     const std::span<const float> peaks = part_of(peaks_, row, 0, panels_);
     const Peak peak = peak_of_blocks(peaks);
     const int64_t panel = static_cast<int64_t>(peak.block / kSumBlock);
-    const int32_t best = best_.row<int32_t>(row)[panel / panels_per_task_];
+    const int32_t best = args.first_id + best_.row<int32_t>(row)[panel / panels_per_task_];
     args.log_sums.data<float>()[row] =
         static_cast<float>(log_sum_of_blocks(peaks, part_of(sums_, row, 0, panels_), peak));
     *args.ids.row<int32_t>(row) = best;
@@ -83,6 +87,41 @@ void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   LinearBest best(ctx, rows, args.weight->out_features(), args.soft_cap);
   linear(ctx, {args.weight, x, args.bias, Activation::kNone, {}}, &best);
   best.tell(args);
+}
+
+namespace {
+
+// Of one row, -inf if all are; NaN if one is.
+float log_of_sums(const Tensor& log_sums, int64_t row) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double peak = -kInfinity, sum = 0;
+  for (int64_t part = 0; part < log_sums.dim(0); ++part)
+    peak = std::max(peak, double{log_sums.row<float>(part)[row]});
+  for (int64_t part = 0; part < log_sums.dim(0); ++part)
+    if (const double x = log_sums.row<float>(part)[row]; x != -kInfinity) sum += std::exp(x - peak);
+  return static_cast<float>(peak + std::log(sum));
+}
+
+}  // namespace
+
+void join_best(Context& ctx, const ops::JoinBestArgs& args) {
+  const int64_t parts = args.part_ids.dim(0);
+  for_rows(ctx, args.part_ids.dim(1), parts * 12, [&](int64_t row) {
+    int32_t id = args.part_ids.row<int32_t>(0)[row];
+    float value = args.part_values.row<float>(0)[row];
+    for (int64_t part = 1; part < parts; ++part) {
+      const int32_t its_id = args.part_ids.row<int32_t>(part)[row];
+      const float its_value = args.part_values.row<float>(part)[row];
+      const int32_t key = order_key(value), its_key = order_key(its_value);
+      if (its_key < key || (its_key == key && its_id > id)) continue;
+      id = its_id;
+      value = its_value;
+    }
+    args.log_sums.data<float>()[row] = log_of_sums(args.part_log_sums, row);
+    *args.ids.row<int32_t>(row) = id;
+    *args.values.row<float>(row) = value;
+    if (!args.best.empty()) args.best.data<int32_t>()[row] = id;
+  });
 }
 
 }  // namespace tandem::cpu

@@ -2,6 +2,7 @@
 // With one rank they are plain layers. Used from the worker's thread.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -165,17 +166,23 @@ class ParallelLMHead {
   void adapt(const std::string& module);
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
-  // Whether ops::linear_best takes that many rows, so that no logits are stored. take_best() runs
-  // it on rows of x; `args` come without weight, x, bias and soft cap.
+  // Whether ops::linear_best takes that many rows, so that no logits are stored. Never with several
+  // ranks on CPUs. On devices all ranks ask, and the first answer waits for all of them.
+  // take_best() runs it on rows of x; `args` come without weight, x, bias, soft cap and first id.
+  // All ranks get the same.
   bool takes_best(int64_t rows) const;
   void take_best(const Tensor& x, ops::LinearBestArgs args) const;
 
  private:
+  int32_t most_best_rows(const DeviceBackend& backend) const;
+
   Build build_;
   int64_t vocabulary_;
+  Range ids_;
   PackedWeight weight_;
   Tensor bias_;
   float scale_, soft_cap_;
+  mutable std::optional<int32_t> most_best_rows_;
   std::shared_ptr<LinearAdapters> adapters_;
 };
 

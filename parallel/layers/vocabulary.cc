@@ -59,28 +59,30 @@ Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position
 
 ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b,
                                float scale, float soft_cap)
-    : build_(b), vocabulary_(weight.shape[0]), scale_(scale), soft_cap_(soft_cap) {
-  const Range rows = shard_range(vocabulary_, b.comm.rank(), b.comm.size());
+    : build_(b),
+      vocabulary_(weight.shape[0]),
+      ids_(shard_range(weight.shape[0], b.comm.rank(), b.comm.size())),
+      scale_(scale),
+      soft_cap_(soft_cap) {
   const int64_t features = weight.shape[1];
-  MatrixView view{weight.data + static_cast<size_t>(rows.begin * features) * size_of(weight.dtype),
-                  weight.dtype, rows.size(), features, features};
+  MatrixView view{weight.data + static_cast<size_t>(ids_.begin * features) * size_of(weight.dtype),
+                  weight.dtype, ids_.size(), features, features};
   Tensor scaled;
   if (scale != 1.0f) {
-    scaled = to_float(weight, rows.begin * features, rows.size() * features);
+    scaled = to_float(weight, ids_.begin * features, ids_.size() * features);
     for (int64_t i = 0; i < scaled.size(); ++i) scaled.data<float>()[i] *= scale;
-    view = {scaled.raw(), DType::kF32, rows.size(), features, features};
+    view = {scaled.raw(), DType::kF32, ids_.size(), features, features};
   }
   weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
   if (!bias.empty()) {
-    bias_ = b.ctx.resident(bias.reshape({vocabulary_}).rows(rows.begin, rows.end));
+    bias_ = b.ctx.resident(bias.reshape({vocabulary_}).rows(ids_.begin, ids_.end));
   }
 }
 
 void ParallelLMHead::adapt(const std::string& module) {
   const int64_t features = weight_.in_features();
-  const Range rows = shard_range(vocabulary_, build_.comm.rank(), build_.comm.size());
   adapters_ =
-      adapt_linear(build_, {{module, vocabulary_, features, rows, {0, features}}},
+      adapt_linear(build_, {{module, vocabulary_, features, ids_, {0, features}}},
                    {weight_, bias_, scale_, /*sums_over_ranks=*/false, /*f32_results=*/true});
 }
 
@@ -101,10 +103,21 @@ Tensor ParallelLMHead::forward(const Tensor& x) const {
 }
 
 bool ParallelLMHead::takes_best(int64_t rows) const {
-  if (build_.comm.size() > 1 || weight_.out_features() == 0) return false;
+  if (vocabulary_ < build_.comm.size()) return false;  // a rank has no ids
   if (adapters_ != nullptr && adapters_->changes()) return false;
   const DeviceBackend* backend = build_.ctx.backend_or_null();
-  return backend == nullptr || rows <= backend->most_best_rows(weight_);
+  if (backend == nullptr) return build_.comm.size() == 1;
+  return rows <= most_best_rows(*backend);
+}
+
+// Of the rank that takes the fewest: devices may differ, and all ranks must make the same calls.
+int32_t ParallelLMHead::most_best_rows(const DeviceBackend& backend) const {
+  if (most_best_rows_) return *most_best_rows_;
+  const std::vector<int32_t> own{backend.most_best_rows(weight_)};
+  std::vector<int32_t> all(static_cast<size_t>(build_.comm.size()), own[0]);
+  if (all.size() > 1) build_.comm.all_gather(Tensor::borrow(own), Tensor::borrow(all));
+  most_best_rows_ = *std::min_element(all.begin(), all.end());
+  return *most_best_rows_;
 }
 
 void ParallelLMHead::take_best(const Tensor& x, ops::LinearBestArgs args) const {
@@ -112,7 +125,23 @@ void ParallelLMHead::take_best(const Tensor& x, ops::LinearBestArgs args) const 
   args.x = x;
   args.bias = bias_;
   args.soft_cap = soft_cap_;
-  ops::linear_best(build_.ctx, args);
+  if (build_.comm.size() == 1) return ops::linear_best(build_.ctx, args);
+  // What each rank says of its part goes to all ranks in one exchange.
+  const int64_t ranks = build_.comm.size(), rows = args.rows.dim(0);
+  const Tensor own = build_.ctx.make({3, rows}, DType::kI32),
+               all = build_.ctx.make({3 * ranks, rows}, DType::kI32);
+  ops::LinearBestArgs part = args;
+  part.ids = own.rows(0, 1).reshape({rows, 1});
+  part.values = own.rows(1, 2).reshape({rows, 1}).as(DType::kF32);
+  part.log_sums = own.rows(2, 3).reshape({rows}).as(DType::kF32);
+  part.best = {};
+  part.first_id = static_cast<int32_t>(ids_.begin);
+  ops::linear_best(build_.ctx, part);
+  build_.comm.all_gather(own, all);
+  const Tensor parts = all.reshape({ranks, 3 * rows});
+  ops::join_best(build_.ctx, {parts.columns(0, rows), parts.columns(rows, 2 * rows).as(DType::kF32),
+                              parts.columns(2 * rows, 3 * rows).as(DType::kF32), args.log_sums,
+                              args.ids, args.values, args.best});
 }
 
 namespace {

@@ -36,6 +36,34 @@ inline void repeat_rows(Random& random, const Tensor& w) {
 // equal.
 inline float some_cap(Random& random) { return random.pick({0.0f, 0.0f, 30.0f, 0.2f}); }
 
+// What linear_best() may say of the parts of a vocabulary: values of which many are equal, some
+// infinite or not numbers; ids in any order, each of a part once; log-sums as select() has them.
+struct PartsProblem {
+  Tensor ids, values, log_sums;  // [parts, rows]
+};
+inline PartsProblem some_parts(Random& random, int64_t parts, int64_t rows) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  PartsProblem out{Tensor({parts, rows}, DType::kI32), random.matrix(parts, rows),
+                   random.matrix(parts, rows, 10.0f)};
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t kind = random.integer(0, 4), shift = random.integer(0, parts - 1);
+    for (int64_t part = 0; part < parts; ++part) {
+      out.ids.row<int32_t>(part)[row] =
+          static_cast<int32_t>(100 * ((part + shift) % parts) + random.integer(0, 99));
+      float& value = out.values.row<float>(part)[row];
+      float& log_sum = out.log_sums.row<float>(part)[row];
+      if (kind == 0) value = random.pick({1.0f, 1.0f, -2.0f});
+      if (kind == 1 || (kind == 2 && random.integer(0, 1) == 0)) value = log_sum = -kInf;
+      if (kind == 3 && random.integer(0, 2) == 0) {
+        value = random.pick({kInf, nan});
+        log_sum = nan;
+      }
+    }
+  }
+  return out;
+}
+
 // `count` rows of `all`, in any order, some of them twice.
 inline std::vector<int32_t> some_rows(Random& random, int64_t count, int64_t all) {
   std::vector<int32_t> rows(static_cast<size_t>(count));

@@ -85,5 +85,94 @@ TEST_P(LinearBestTest, LargeVocabularies) {
   }
 }
 
+struct Said {
+  Tensor log_sums, ids, values, best;
+  explicit Said(int64_t rows)
+      : log_sums({rows}, DType::kF32),
+        ids({rows, 1}, DType::kI32),
+        values({rows, 1}, DType::kF32),
+        best({rows + 1}, DType::kI32) {}
+};
+
+void expect_near(const Said& got, const Said& want) {
+  for (int64_t i = 0; i < want.ids.dim(0); ++i) {
+    EXPECT_EQ(got.ids.data<int32_t>()[i], want.ids.data<int32_t>()[i]) << "row " << i;
+    EXPECT_EQ(got.best.data<int32_t>()[i], got.ids.data<int32_t>()[i]) << "row " << i;
+    EXPECT_TRUE(same(got.values.data<float>()[i], want.values.data<float>()[i])) << "row " << i;
+    const float sum = got.log_sums.data<float>()[i], expected = want.log_sums.data<float>()[i];
+    if (std::isfinite(expected)) {
+      EXPECT_NEAR(sum, expected, 1e-6 * (1 + std::abs(expected))) << "row " << i;
+    } else {
+      EXPECT_TRUE(same(sum, expected)) << sum << ", not " << expected;
+    }
+  }
+}
+
+TEST(JoinBest, MatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int64_t parts = 1; parts <= 8; ++parts)
+    for (const int64_t rows : {1, 7, 130}) {
+      SCOPED_TRACE(::testing::Message() << parts << " parts of " << rows << " rows");
+      const testing::PartsProblem p = testing::some_parts(random, parts, rows);
+      const Said got(rows), want(rows);
+      ops::join_best(ctx,
+                     {p.ids, p.values, p.log_sums, got.log_sums, got.ids, got.values, got.best});
+      reference::join_best(
+          {p.ids, p.values, p.log_sums, want.log_sums, want.ids, want.values, want.best});
+      expect_near(got, want);
+    }
+}
+
+// Products with parts of a vocabulary, joined, are the product with all of it.
+TEST(JoinBest, PartsOfAVocabulary) {
+  Random random;
+  Context ctx(2);
+  for (int64_t parts = 1; parts <= 8; ++parts) {
+    const int64_t rows = random.integer(1, 20), in = random.integer(1, 50),
+                  out = random.integer(8, 700);
+    SCOPED_TRACE(::testing::Message()
+                 << parts << " parts, " << rows << " x " << in << " x " << out);
+    const Tensor x = random.matrix(rows, in), w = random.matrix(out, in);
+    repeat_rows(random, w);
+    const Tensor bias = some_bias(random, out);
+    const float cap = some_cap(random);
+    const std::vector<int32_t> all = some_rows(random, rows, rows);
+    const Tensor ids({parts, rows}, DType::kI32), values({parts, rows}, DType::kF32),
+        log_sums({parts, rows}, DType::kF32);
+    const auto run = [&](int64_t begin, int64_t end, const Said& said) {
+      const MatrixView view = view_of(w.rows(begin, end));
+      const PackedWeight packed(ctx, {&view, 1}, DType::kF32);
+      ops::linear_best(ctx, {&packed, x, indices(all), bias.rows(begin, end), said.log_sums,
+                             said.ids, said.values, said.best, cap, static_cast<int32_t>(begin)});
+    };
+    for (int64_t part = 0; part < parts; ++part) {
+      const Said said(rows);
+      run(part * out / parts, (part + 1) * out / parts, said);
+      std::copy_n(said.ids.data<int32_t>(), rows, ids.row<int32_t>(part));
+      std::copy_n(said.values.data<float>(), rows, values.row<float>(part));
+      std::copy_n(said.log_sums.data<float>(), rows, log_sums.row<float>(part));
+      EXPECT_EQ(*said.best.data<int32_t>(), *said.ids.data<int32_t>());
+    }
+    const Said got(rows), want(rows);
+    ops::join_best(ctx, {ids, values, log_sums, got.log_sums, got.ids, got.values, got.best});
+    run(0, out, want);
+    expect_near(got, want);
+  }
+}
+
+TEST(JoinBestDeathTest, WhatCannotBe) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Context ctx(1);
+  const Tensor ids({2, 3}, DType::kI32), values({2, 3}, DType::kF32);
+  const Said said(3);
+  EXPECT_DEATH(
+      ops::join_best(ctx, {ids, values.rows(0, 1), values, said.log_sums, said.ids, said.values}),
+      "check failed");
+  EXPECT_DEATH(ops::join_best(ctx, {ids.rows(0, 0), values.rows(0, 0), values.rows(0, 0),
+                                    said.log_sums, said.ids, said.values}),
+               "check failed");
+}
+
 }  // namespace
 }  // namespace tandem::linear_best_test

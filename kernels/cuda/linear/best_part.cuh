@@ -65,9 +65,10 @@ __device__ __forceinline__ BestPart<Sum> joined_over(BestPart<Sum> part, int lan
 __device__ __forceinline__ void tell(const BestAnswer& to, int64_t row,
                                      const BestPart<double>& all) {
   to.log_sums[row] = static_cast<float>(log_sum_of(Peak{all.value, all.sum, all.sum != all.sum}));
-  to.ids[row] = all.id;
+  const int32_t id = to.first_id + all.id;
+  to.ids[row] = id;
   to.values[row] = all.value;
-  if (to.best != nullptr) to.best[row] = all.id;
+  if (to.best != nullptr) to.best[row] = id;
 }
 
 }  // namespace tandem::cuda

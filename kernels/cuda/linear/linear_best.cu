@@ -143,7 +143,7 @@ void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   b.product.epilogue.bias = args.bias.empty() ? nullptr : args.bias.raw();
   b.x_rows = args.rows.data<int32_t>();
   b.answer = {args.log_sums.data<float>(), args.ids.data<int32_t>(), args.values.data<float>(),
-              args.best.empty() ? nullptr : args.best.data<int32_t>()};
+              args.best.empty() ? nullptr : args.best.data<int32_t>(), args.first_id};
   b.soft_cap = args.soft_cap;
   if (b.product.rows > kMostRowsAtOnce) return best_tiles(ctx, b);
   with_type(args.x.dtype(), [&](auto tag) { run<typename decltype(tag)::type>(ctx, b); });

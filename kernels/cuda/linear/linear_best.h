@@ -14,7 +14,8 @@ struct BestAnswer {
   float* log_sums;
   int32_t* ids;
   float* values;
-  int32_t* best;  // or null
+  int32_t* best;     // or null
+  int32_t first_id;  // what ids begin at
 };
 
 struct BestProduct {

@@ -1,6 +1,7 @@
 // linear_best of the CUDA device: the same tokens and logits as linear and select, and the CPU's,
 // with a soft cap and without, over ties, NaNs and infinities, one launch after the other: bit for
 // bit up to 8 rows, and above where sums are exact; a row's bits whatever its batch.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -286,6 +287,65 @@ TEST(CudaLinearBest, RowsDoNotDependOnOthers) {
         EXPECT_EQ(got[i], all[static_cast<size_t>(some[i])])
             << device << ", " << rows << " rows, row " << i;
     }
+  }
+}
+
+// Parts that lie beside each other in a row, as ranks gather them.
+TEST(CudaJoinBest, MatchesTheReference) {
+  Random random;
+  Context ctx = testing::cuda_context(DType::kF32);
+  for (int64_t parts = 1; parts <= 8; ++parts)
+    for (const int64_t rows : {1, 7, 128, 129}) {
+      SCOPED_TRACE(::testing::Message() << parts << " parts of " << rows << " rows");
+      const testing::PartsProblem p = testing::some_parts(random, parts, rows);
+      const Tensor all({parts, 3 * rows}, DType::kI32);
+      for (int64_t part = 0; part < parts; ++part)
+        for (int64_t i = 0; i < 3; ++i) {
+          const Tensor& of = i == 0 ? p.ids : i == 1 ? p.values : p.log_sums;
+          std::copy_n(of.as(DType::kI32).row<int32_t>(part), rows,
+                      all.row<int32_t>(part) + i * rows);
+        }
+      const Tensor there = to_device(ctx, all);
+      const Said got(rows, [&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+      ops::join_best(ctx, {there.columns(0, rows), there.columns(rows, 2 * rows).as(DType::kF32),
+                           there.columns(2 * rows, 3 * rows).as(DType::kF32), got.log_sums, got.ids,
+                           got.values, got.best});
+      const Said want(rows, [](const Shape& s, DType t) { return Tensor(s, t); });
+      reference::join_best(
+          {p.ids, p.values, p.log_sums, want.log_sums, want.ids, want.values, want.best});
+      expect_same(got.here(ctx), want, true);
+    }
+}
+
+// Ids begin where the part does.
+TEST(CudaLinearBest, PartsOfAVocabulary) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = context(dtype, "128");
+    const int64_t rows = dtype == DType::kF32 ? 5 : 20;
+    const Tensor x = rounded(random.matrix(rows, 16), dtype),
+                 w = rounded(random.matrix(90, 16), dtype);
+    const MatrixView view = testing::view_of(w);
+    const PackedWeight packed(ctx, {&view, 1}, dtype);
+    const DeviceMatrix there(ctx, random, x, dtype, 8);
+    const Tensor which = to_device(ctx, indices(some_rows(random, rows, rows)));
+    const auto said_from = [&](int32_t first_id) {
+      const Said said(rows, [&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+      ops::linear_best(ctx, {&packed,
+                             there.tensor(),
+                             which,
+                             {},
+                             said.log_sums,
+                             said.ids,
+                             said.values,
+                             said.best,
+                             0.0f,
+                             first_id});
+      return said.here(ctx);
+    };
+    const Said part = said_from(1000), whole = said_from(0);
+    for (int64_t i = 0; i < rows; ++i) whole.ids.data<int32_t>()[i] += 1000;
+    expect_same(part, whole, true);
   }
 }
 
