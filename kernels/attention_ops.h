@@ -18,11 +18,11 @@ enum class KvLayout : uint8_t { kNHD, kHND };
 //   HND: [num_blocks, 2, num_heads, block_size, head_dim]     2 = K, V
 //
 // A token's key or value of a head in 8 bits is its bytes times a scale:
-// - On CUDA, f8 (e4m3): 2^(scale - 127), a byte. The largest element uses the range of the type.
-// - On the CPU, i8: an f32, max|x| / 127. q = round(127 x / max|x|), ties to even. With a NaN or an
+// - f8 (e4m3), on CUDA: 2^(scale - 127), a byte. The largest element uses the range of the type.
+// - i8: an f32, max|x| / 127. q = round(127 x / max|x|), ties to even. With a NaN or an
 //   infinity, q is 0 and the scale NaN. If all elements are below 1e-30, both are 0.
 struct KvPages {
-  Tensor data;  // f32, bf16 or i8; on CUDA of the activations' type, or f8
+  Tensor data;  // f32, bf16 or i8; on CUDA of the activations' type, i8 or f8
   KvLayout layout = KvLayout::kHND;
   Tensor scales = {};  // of 8-bit pages, of page_scale_type(): the shape of `data` without head_dim
 };

@@ -42,14 +42,14 @@ inline KvStrides kv_strides(const KvPages& pages) {
   return s;
 }
 
-// On the CPU f32, bf16 or i8; on CUDA the activations' type, or f8.
+// On the CPU f32, bf16 or i8; on CUDA the activations' type, i8 or f8.
 inline void check_page_type(const Context& ctx, const KvPages& pages) {
   const DType type = pages.data.dtype();
   if (ctx.on_cpu()) {
     TANDEM_CHECK(type == DType::kF32 || type == DType::kBF16 || type == DType::kI8,
                  "pages of this type on the CPU");
   } else {
-    TANDEM_CHECK(type == ctx.activations() || type == DType::kF8E4M3, "pages of another type");
+    TANDEM_CHECK(type == ctx.activations() || page_scale_type(type), "pages of another type");
   }
 }
 

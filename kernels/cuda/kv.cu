@@ -39,15 +39,15 @@ __global__ void write_kv_kernel(NewKeys p) {
 }
 
 // One warp for each key or value of a head; a token in grid.x.
-template <class T>
-__global__ void write_f8_kernel(NewKeys p) {
+template <class T, class Stored>
+__global__ void write_in_8_bits_kernel(NewKeys p) {
   wait_for_earlier_kernels();
   const int64_t token = blockIdx.x;
   const int32_t slot = p.slots[token];
   if (slot < 0) return;
   for (int i = static_cast<int>(threadIdx.x) / kWarpSize; i < 2 * p.heads;
        i += static_cast<int>(blockDim.x) / kWarpSize)
-    store_head_f8<T>(p, token, i % p.heads, i >= p.heads, p.place(slot));
+    store_head_in_8_bits<T, Stored>(p, token, i % p.heads, i >= p.heads, p.place(slot));
 }
 
 // A pair of blocks in grid.y. Either pool may lie in host memory that the device reaches.
@@ -76,7 +76,10 @@ void write_kv(Context& ctx, const ops::WriteKvArgs& args) {
     const unsigned tokens = static_cast<unsigned>(args.k.dim(0));
     const auto size = static_cast<int64_t>(sizeof(T));
     if (p.scales != nullptr) {
-      TANDEM_LAUNCH(write_f8_kernel<T>, tokens, 256, 0, stream_of(ctx), p);
+      with_8_bits(p.page_type, [&](auto stored) {
+        TANDEM_LAUNCH((write_in_8_bits_kernel<T, decltype(stored)>), tokens, 256, 0, stream_of(ctx),
+                      p);
+      });
     } else if (p.turn.angles == nullptr && p.head_dim % kVector<T> == 0 &&
                aligned(p.k, p.k_stride * size) && aligned(p.v, p.v_stride * size) &&
                aligned(p.pages, 0)) {

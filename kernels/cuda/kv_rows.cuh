@@ -1,9 +1,8 @@
 // Keys and values of new tokens on their way to the pages: write_kv's, or attention's own.
 #pragma once
 
-#include <cuda_fp8.h>
-
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/page_types.cuh"
 #include "kernels/cuda/rotary.cuh"
 #include "kernels/kv_pages.h"
 
@@ -15,7 +14,8 @@ struct NewKeys {
   int64_t k_stride = 0, v_stride = 0;
   const int32_t* slots = nullptr;
   void* pages = nullptr;
-  uint8_t* scales = nullptr;  // of f8 pages, else null
+  void* scales = nullptr;         // of pages in 8 bits, else null
+  DType page_type = DType::kF32;  // of `pages`
   // Of the pages, in elements (kernels/kv_pages.h).
   int64_t page_stride = 0, value_offset = 0, head_stride = 0, token_stride = 0;
   int32_t block_size = 0, head_dim = 0, heads = 0;
@@ -36,7 +36,8 @@ inline NewKeys new_keys(const ops::WriteKvArgs& args) {
   out.v_stride = args.v.row_stride();
   out.slots = args.slot_mapping.data<int32_t>();
   out.pages = args.pages.data.raw();
-  if (args.pages.data.dtype() == DType::kF8E4M3) out.scales = args.pages.scales.data<uint8_t>();
+  out.page_type = args.pages.data.dtype();
+  if (page_scale_type(out.page_type)) out.scales = args.pages.scales.raw();
   out.page_stride = s.block;
   out.value_offset = s.kv;
   out.head_stride = s.head;
@@ -48,39 +49,32 @@ inline NewKeys new_keys(const ops::WriteKvArgs& args) {
   return out;
 }
 
-// A key or a value of a head to element `at` of f8 pages, by a warp; element(d): what it is made
-// of. Twice: the size of the largest finite element, then the bytes.
-template <class Element>
-__device__ __forceinline__ void store_f8(const NewKeys& p, int64_t at, const Element& element) {
+// A key or a value of a head to element `at` of pages in 8 bits, by a warp; element(d): what it is
+// made of. Twice: what the scale depends on, then the bytes.
+template <class Stored, class Element>
+__device__ __forceinline__ void store_in_8_bits(const NewKeys& p, int64_t at,
+                                                const Element& element) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   float largest = 0.0f;
-  for (int d = lane; d < p.head_dim; d += kWarpSize) {
-    const float size = fabsf(element(d));
-    if (size < INFINITY) largest = fmaxf(largest, size);
-  }
-  largest = warp_max(largest);
-  // The least power of two 2^(exponent - 127) of which 448 (1.75 times 2^8) is as large.
-  const uint32_t bits = __float_as_uint(largest);
-  const int exponent =
-      max(1, static_cast<int>(bits >> 23) - 8 + ((bits & 0x7fffffu) > 0x600000u ? 1 : 0));
-  const float inverse = __uint_as_float(static_cast<uint32_t>(254 - exponent) << 23);
-  if (lane == 0) p.scales[at / p.head_dim] = static_cast<uint8_t>(exponent);
   for (int d = lane; d < p.head_dim; d += kWarpSize)
-    static_cast<uint8_t*>(p.pages)[at + d] =
-        __nv_cvt_float_to_fp8(element(d) * inverse, __NV_SATFINITE, __NV_E4M3);
+    largest = fmaxf(largest, Stored::magnitude(element(d)));
+  const typename Stored::Rounding rounded(warp_max(largest));
+  if (lane == 0) static_cast<typename Stored::Scale*>(p.scales)[at / p.head_dim] = rounded.scale;
+  for (int d = lane; d < p.head_dim; d += kWarpSize)
+    static_cast<typename Stored::Element*>(p.pages)[at + d] = rounded(element(d));
 }
 
-// The key (`value`: the value) of a token's head to f8 pages, by a warp.
-template <class T>
-__device__ __forceinline__ void store_head_f8(const NewKeys& p, int64_t token, int head, bool value,
-                                              int64_t place) {
+// The key (`value`: the value) of a token's head to pages in 8 bits, by a warp.
+template <class T, class Stored>
+__device__ __forceinline__ void store_head_in_8_bits(const NewKeys& p, int64_t token, int head,
+                                                     bool value, int64_t place) {
   const T* from = static_cast<const T*>(value ? p.v : p.k) +
                   token * (value ? p.v_stride : p.k_stride) + int64_t{head} * p.head_dim;
   const int64_t at = place + (value ? p.value_offset : 0) + head * p.head_stride;
   if (!value && p.turn.angles != nullptr) {
-    store_f8(p, at, [&](int d) { return p.turn.element(from, token, d); });
+    store_in_8_bits<Stored>(p, at, [&](int d) { return p.turn.element(from, token, d); });
   } else {
-    store_f8(p, at, [&](int d) { return to_float(from[d]); });
+    store_in_8_bits<Stored>(p, at, [&](int d) { return to_float(from[d]); });
   }
 }
 

@@ -121,7 +121,8 @@ AttentionParams params_of(const ops::PagedAttentionArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   AttentionParams p =
       params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale, args.bias);
-  if (args.pages.data.dtype() == DType::kF8E4M3) p.scales = args.pages.scales.data<uint8_t>();
+  p.page_type = args.pages.data.dtype();
+  if (page_scale_type(p.page_type)) p.scales = args.pages.scales.raw();
   p.pages = args.pages.data.raw();
   p.page_indices = args.kv_page_indices.data<int32_t>();
   p.page_stride = s.block;

@@ -14,8 +14,9 @@ namespace tandem::cuda {
 
 struct AttentionParams {
   DType dtype;  // of q, k, v (pages or rows) and out: f32, f16 or bf16
-  // f8 pages (attention_rows only): the exponents of their scales, else null. `pages` are bytes.
-  const uint8_t* scales = nullptr;
+  // Pages in 8 bits (attention_rows only): their scales and their type, f8 or i8; else null.
+  const void* scales = nullptr;
+  DType page_type = DType::kF32;
   const void* q;
   int64_t q_stride;  // elements from one row to the next; a row is [num_heads, head_dim]
   void* out;

@@ -3,7 +3,7 @@
 #include "kernels/attention_plan.h"
 #include "kernels/cuda/attention/attention_warp.cuh"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/stored.cuh"
+#include "kernels/cuda/page_types.cuh"
 #include "kernels/kv_pages.h"
 
 namespace tandem::cuda {
@@ -11,33 +11,30 @@ namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarpSize;
 
-// P: of the pages; uint8_t: e4m3 with scales.
-template <class T, class P>
+// Stored: of the pages.
+template <class T, class Stored>
 struct BucketParams {
   const T *q, *own_k, *own_v, *biases;
   T* out;
   int64_t q_stride, own_k_stride, own_v_stride, biases_stride, out_stride;
-  const P* pages;
-  const uint8_t* scales;
+  const typename Stored::Element* pages;
+  const void* scales;
   const int32_t *page_indices, *bucket_of;
   int64_t block, kv, head, token;  // strides
   int32_t block_size, head_dim, buckets, distances, ahead, behind;
   float scale;
 
   __device__ float stored(int64_t at, int32_t d) const {
-    if constexpr (sizeof(P) == 1)
-      return fp8_at(pages[at + d], 0) * ldexpf(1.0f, int{scales[at / head_dim]} - 127);
-    else
-      return to_float(pages[at + d]);
+    return Stored::widen(pages[at + d]) * row_factor<Stored>(scales, at / head_dim);
   }
   __device__ float bias(const T* biases_of_row, int32_t distance) const {
     return to_float(biases_of_row[bucket_of[min(max(distance, 0), distances - 1)]]);
   }
 };
 
-template <class T, class P>
+template <class T, class Stored>
 __global__ void __launch_bounds__(kThreads)
-    bucket_kernel(BucketParams<T, P> p, const AttentionWork* works) {
+    bucket_kernel(BucketParams<T, Stored> p, const AttentionWork* works) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   const AttentionWork& work = works[blockIdx.x];
@@ -66,14 +63,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T, class P>
-BucketParams<T, P> params_of(const ops::BucketAttentionArgs& args) {
+template <class T, class Stored>
+BucketParams<T, Stored> params_of(const ops::BucketAttentionArgs& args) {
   const auto at = [](const Tensor& t) {
     return t.empty() ? nullptr : static_cast<const T*>(t.raw());
   };
   const auto stride = [](const Tensor& t) { return t.empty() ? 0 : t.row_stride(); };
   const KvStrides s = kv_strides(args.pages);
-  BucketParams<T, P> p{};
+  BucketParams<T, Stored> p{};
   p.q = at(args.q);
   p.own_k = at(args.own_k);
   p.own_v = at(args.own_v);
@@ -84,8 +81,8 @@ BucketParams<T, P> params_of(const ops::BucketAttentionArgs& args) {
   p.own_v_stride = stride(args.own_v);
   p.biases_stride = args.biases.row_stride();
   p.out_stride = args.out.row_stride();
-  p.pages = static_cast<const P*>(args.pages.data.raw());
-  if (sizeof(P) == 1) p.scales = args.pages.scales.data<uint8_t>();
+  p.pages = static_cast<const typename Stored::Element*>(args.pages.data.raw());
+  if (kIn8Bits<Stored>) p.scales = args.pages.scales.raw();
   p.page_indices = args.kv_page_indices.data<int32_t>();
   p.bucket_of = args.bucket_of.data<int32_t>();
   p.block = s.block;
@@ -102,14 +99,14 @@ BucketParams<T, P> params_of(const ops::BucketAttentionArgs& args) {
   return p;
 }
 
-template <class T, class P>
+template <class T, class Stored>
 void launch(Context& ctx, const ops::BucketAttentionArgs& args) {
-  const BucketParams<T, P> params = params_of<T, P>(args);
+  const BucketParams<T, Stored> params = params_of<T, Stored>(args);
   const size_t shared = sizeof(float) * kWarps * 2 * static_cast<size_t>(args.head_dim);
   for (const Tensor* works : {&args.plan->rows, &args.plan->tiles}) {
     if (works->empty() || works->dim(0) == 0) continue;
     const dim3 grid(static_cast<unsigned>(works->dim(0)), static_cast<unsigned>(args.num_heads));
-    TANDEM_LAUNCH((bucket_kernel<T, P>), grid, kThreads, shared, stream_of(ctx), params,
+    TANDEM_LAUNCH((bucket_kernel<T, Stored>), grid, kThreads, shared, stream_of(ctx), params,
                   reinterpret_cast<const AttentionWork*>(works->data<int32_t>()));
   }
 }
@@ -119,10 +116,8 @@ void launch(Context& ctx, const ops::BucketAttentionArgs& args) {
 void bucket_attention(Context& ctx, const ops::BucketAttentionArgs& args) {
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (args.pages.data.dtype() == DType::kF8E4M3)
-      launch<T, uint8_t>(ctx, args);
-    else
-      launch<T, T>(ctx, args);
+    with_page_type<T>(args.pages.data.dtype(),
+                      [&](auto stored) { launch<T, decltype(stored)>(ctx, args); });
   });
   after_launch("bucket_attention");
 }

@@ -4,7 +4,6 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <cstring>
@@ -73,18 +72,6 @@ struct F16 {
     return bits_as<uint32_t>(pair);
   }
 };
-
-// Pages of 8-bit floats beside queries of another type.
-struct F8 {
-  using Element = uint8_t;
-};
-
-// A pair, the first in the lower byte.
-inline __device__ float2 widen_e4m3(uint32_t pair) {
-  const __half2_raw halves =
-      __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
-  return __half22float2(bits_as<__half2>(halves));
-}
 
 // Calls body(F32()), body(BF16()) or body(F16()).
 template <class Body>
@@ -208,14 +195,15 @@ inline AttentionKernelParams kernel_params(const AttentionParams& params) {
         static_cast<const char*>(params.pages) + params.value_offset * static_cast<int64_t>(size);
     p.k_row = p.v_row = params.token_stride;
   }
-  const auto element = static_cast<int64_t>(size_of(params.dtype));
+  // (Rows' scales are nowhere farther apart than as many f32.)
+  const auto element = static_cast<int64_t>(params.scales != nullptr ? 4 : size_of(params.dtype));
   for (const int64_t stride : {p.k_row, p.v_row, params.page_stride})
     TANDEM_CHECK(stride * element == static_cast<int32_t>(stride * element), "keys too far apart");
   return p;
 }
 
-// Whether every head's rows of q, k, v and out begin at multiples of 16 bytes (in f8 pages: at
-// multiples of as many elements).
+// Whether every head's rows of q, k, v and out begin at multiples of 16 bytes (in pages of
+// 8 bits: at multiples of as many elements).
 inline bool aligned_16(const AttentionParams& p) {
   const int64_t size = static_cast<int64_t>(size_of(p.dtype));
   auto ok = [](int64_t bytes) { return bytes % 16 == 0; };

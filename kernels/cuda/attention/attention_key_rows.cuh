@@ -25,15 +25,14 @@ __device__ __forceinline__ const char* forward(const char* at, int32_t a, int32_
 template <class Stored>
 struct KeyRows {
   using Element = typename Stored::Element;
-  static constexpr bool kF8 = std::is_same_v<Stored, F8>;
   const char* k;
   const char* v;
   int32_t k_row, v_row, page_bytes;  // from one to the next
   Divider page;
   const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
   int32_t first_page, block_size;
-  // Of f8 pages: the scales of this head's keys and values, beside each other as pages and rows
-  // are.
+  // Of pages in 8 bits: the scales of this head's keys and values, beside each other as pages and
+  // rows are.
   const char* k_scales = nullptr;
   const char* v_scales = nullptr;
   int32_t scale_row = 0, scale_page = 0;
@@ -62,12 +61,14 @@ struct KeyRows {
       k = forward(k, work.kv_base, k_row);
       v = forward(v, work.kv_base, v_row);
     }
-    if constexpr (kF8) {
+    if constexpr (kIn8Bits<Stored>) {
+      using Scale = typename Stored::Scale;
       const int size = p.args.head_dim;
-      k_scales = reinterpret_cast<const char*>(p.args.scales + at / size);
-      v_scales = k_scales + p.args.value_offset / size;
-      scale_row = static_cast<int32_t>(p.k_row / size);
-      scale_page = static_cast<int32_t>(p.args.page_stride / size);
+      const Scale* const first = static_cast<const Scale*>(p.args.scales) + at / size;
+      k_scales = reinterpret_cast<const char*>(first);
+      v_scales = reinterpret_cast<const char*>(first + p.args.value_offset / size);
+      scale_row = static_cast<int32_t>(p.k_row / size * int{sizeof(Scale)});
+      scale_page = static_cast<int32_t>(p.args.page_stride / size * int{sizeof(Scale)});
     }
   }
 
@@ -82,10 +83,10 @@ struct KeyRows {
     };
     key_slice.load_lane(element(k, k_row), head_dim);
     value_slice.load_lane(element(v, v_row), head_dim);
-    if constexpr (kF8) {
+    if constexpr (kIn8Bits<Stored>) {
       const auto scale = [&](const char* at) {
         at = forward(forward(at, number, scale_page), row, scale_row);
-        return *reinterpret_cast<const uint8_t*>(at);
+        return *reinterpret_cast<const typename Stored::Scale*>(at);
       };
       key_slice.scale = scale(k_scales);
       value_slice.scale = scale(v_scales);
@@ -111,9 +112,9 @@ __device__ __forceinline__ void store_own_keys(const NewKeys& p, const Attention
     const int64_t token = work.query_row + i;
     const int32_t slot = p.slots[token];
     if (key < work.key_begin || key >= work.key_end || slot < 0) continue;
-    if constexpr (std::is_same_v<Stored, F8>) {
+    if constexpr (kIn8Bits<Stored>) {
       const int warp = thread / kWarpSize;
-      if (warp < 2) store_head_f8<T>(p, token, head, warp == 1, p.place(slot));
+      if (warp < 2) store_head_in_8_bits<T, Stored>(p, token, head, warp == 1, p.place(slot));
     } else {
       for (int d = thread; d < p.head_dim; d += kThreads)
         store_element<T>(p, token, head * p.head_dim + d, p.place(slot));

@@ -75,18 +75,17 @@ struct KvSlice : Slice<Type, kDim, kAligned> {
   __device__ float scaled(float x) const { return x; }
 };
 
-// `scale` is 2^(byte - 127).
-template <class Type, int kDim>
-struct KvSlice<Type, F8, kDim, true> {
+template <class Type, class Stored, int kDim>
+requires(kIn8Bits<Stored>) struct KvSlice<Type, Stored, kDim, true> {
   using L = Lanes<Type, kDim>;
   static constexpr int kWords = L::kElements / 4;  // of 4 bytes: a lane has as many elements
   struct alignas(4 * kWords) Words {
     uint32_t words[kWords];
   };
   Words bits[L::kVectors];
-  uint32_t scale;
+  typename Stored::Loaded scale;
 
-  __device__ void load_lane(const uint8_t* row, int head_dim) {
+  __device__ void load_lane(const typename Stored::Element* row, int head_dim) {
 #pragma unroll
     for (int i = 0; i < L::kVectors; ++i) {
       const int at = L::behind_first(i * L::kElements);
@@ -104,34 +103,28 @@ struct KvSlice<Type, F8, kDim, true> {
   }
   __device__ void widen(float (&out)[L::kSlice]) const {
 #pragma unroll
-    for (int i = 0; i < L::kSlice; i += 4) {
-      const uint32_t four = bits[i / L::kElements].words[i % L::kElements / 4];
-      const float2 low = widen_e4m3(four & 0xffffu), high = widen_e4m3(four >> 16);
-      out[i] = low.x;
-      out[i + 1] = low.y;
-      out[i + 2] = high.x;
-      out[i + 3] = high.y;
-    }
+    for (int i = 0; i < L::kSlice; i += 4)
+      Stored::widen_4(bits[i / L::kElements].words[i % L::kElements / 4], out + i);
   }
-  __device__ float scaled(float x) const { return x * __uint_as_float(scale << 23); }
+  __device__ float scaled(float x) const { return x * Stored::factor(scale); }
 };
 
-template <class Type, int kDim>
-struct KvSlice<Type, F8, kDim, false> {
+template <class Type, class Stored, int kDim>
+requires(kIn8Bits<Stored>) struct KvSlice<Type, Stored, kDim, false> {
   using L = Lanes<Type, kDim>;
   float values[L::kSlice];
-  uint32_t scale;
+  typename Stored::Loaded scale;
 
-  __device__ void load_lane(const uint8_t* row, int head_dim) {
+  __device__ void load_lane(const typename Stored::Element* row, int head_dim) {
 #pragma unroll
     for (int i = 0; i < L::kSlice; ++i)
-      values[i] = L::element(i) < head_dim ? widen_e4m3(row[L::behind_first(i)]).x : 0.0f;
+      values[i] = L::element(i) < head_dim ? Stored::widen(row[L::behind_first(i)]) : 0.0f;
   }
   __device__ void widen(float (&out)[L::kSlice]) const {
 #pragma unroll
     for (int i = 0; i < L::kSlice; ++i) out[i] = values[i];
   }
-  __device__ float scaled(float x) const { return x * __uint_as_float(scale << 23); }
+  __device__ float scaled(float x) const { return x * Stored::factor(scale); }
 };
 
 }  // namespace tandem::cuda::rows

@@ -167,28 +167,28 @@ void launch(const AttentionKernelParams& p, LaunchStream stream) {
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }
 
-// kF8: pages of F8, else of the type of the queries.
-template <bool kF8, class Bias>
+// Stored: F8 or I8 of pages in 8 bits; void: pages and rows are of the type of the queries.
+template <class Stored, class Bias>
 void run(const AttentionParams& params, LaunchStream stream) {
   const AttentionKernelParams p = kernel_params(params);
   const int dim = params.head_dim;
   for_type(params.dtype, [&](auto type) {
     using Type = decltype(type);
-    using Stored = std::conditional_t<kF8, F8, Type>;
+    using Keys = std::conditional_t<std::is_void_v<Stored>, Type, Stored>;
     if (!aligned_16(params)) {
       if (dim <= 64) {
-        launch<Type, Stored, Bias, 64, false>(p, stream);
+        launch<Type, Keys, Bias, 64, false>(p, stream);
       } else {
-        launch<Type, Stored, Bias, 256, false>(p, stream);
+        launch<Type, Keys, Bias, 256, false>(p, stream);
       }
     } else if (dim <= 32) {
-      launch<Type, Stored, Bias, 32, true>(p, stream);
+      launch<Type, Keys, Bias, 32, true>(p, stream);
     } else if (dim <= 64) {
-      launch<Type, Stored, Bias, 64, true>(p, stream);
+      launch<Type, Keys, Bias, 64, true>(p, stream);
     } else if (dim <= 128) {
-      launch<Type, Stored, Bias, 128, true>(p, stream);
+      launch<Type, Keys, Bias, 128, true>(p, stream);
     } else {
-      launch<Type, Stored, Bias, 256, true>(p, stream);
+      launch<Type, Keys, Bias, 256, true>(p, stream);
     }
   });
 }

@@ -4,7 +4,7 @@
 namespace tandem::cuda::rows {
 
 void run_with_bias(const AttentionParams& params, LaunchStream stream) {
-  run<false, WithBias>(params, stream);
+  run<void, WithBias>(params, stream);
 }
 
 }  // namespace tandem::cuda::rows

@@ -1,4 +1,4 @@
-// attention_rows of pages in 8 bits. (With a bias they are those with options.)
+// attention_rows of pages in f8. (With a bias they are those with options.)
 #include "kernels/cuda/attention/attention_rows.cuh"
 
 #if defined(__CUDACC__)
@@ -7,8 +7,6 @@
 
 namespace tandem::cuda::rows {
 
-void run_f8(const AttentionParams& params, LaunchStream stream) {
-  run<true, NoBias>(params, stream);
-}
+void run_f8(const AttentionParams& params, LaunchStream stream) { run<F8, NoBias>(params, stream); }
 
 }  // namespace tandem::cuda::rows

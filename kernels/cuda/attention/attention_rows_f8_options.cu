@@ -1,4 +1,4 @@
-// attention_rows of pages in 8 bits, with a bias, windows, soft caps or sums for a merge.
+// attention_rows of pages in f8, with a bias, windows, soft caps or sums for a merge.
 #include "kernels/cuda/attention/attention_rows.cuh"
 
 #if defined(__CUDACC__)
@@ -8,7 +8,7 @@
 namespace tandem::cuda::rows {
 
 void run_f8_with_options(const AttentionParams& params, LaunchStream stream) {
-  run<true, WithOptions>(params, stream);
+  run<F8, WithOptions>(params, stream);
 }
 
 }  // namespace tandem::cuda::rows

@@ -4,7 +4,7 @@
 namespace tandem::cuda::rows {
 
 void run_with_options(const AttentionParams& params, LaunchStream stream) {
-  run<false, WithOptions>(params, stream);
+  run<void, WithOptions>(params, stream);
 }
 
 }  // namespace tandem::cuda::rows

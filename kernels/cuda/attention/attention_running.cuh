@@ -12,14 +12,14 @@ namespace tandem::cuda::rows {
 template <class Type_, class Stored_, class Bias_, int kDim_, bool kAligned_>
 struct Variant {
   using Type = Type_;
-  using Stored = Stored_;  // of keys and values: Type, or F8
+  using Stored = Stored_;  // of keys and values: Type, F8 or I8
   using Bias = Bias_;
   static constexpr int kDim = kDim_;
   static constexpr bool kAligned = kAligned_;
   static constexpr bool kOneVector = Lanes<Type, kDim>::kVectors == 1;
   // Whether a block may take several items. (8-bit pages with options use every register without
   // the loop: they would spill.)
-  static constexpr bool kManyItems = !(Bias::kOptions && std::is_same_v<Stored, F8>);
+  static constexpr bool kManyItems = !(Bias::kOptions && kIn8Bits<Stored>);
 };
 
 // Keys of a group between two rescalings of its sums: a part of the arithmetic.

@@ -2,7 +2,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/stored.cuh"
+#include "kernels/cuda/page_types.cuh"
 #include "kernels/kv_pages.h"
 
 namespace tandem::cuda {
@@ -10,11 +10,12 @@ namespace {
 
 constexpr int kWeightThreads = 256;
 
-// One head's keys. T: of the pages; uint8_t: e4m3 with scales.
-template <class T>
+// One head's keys. Stored: of the pages.
+template <class Stored>
 struct HeadKeys {
-  const T* first;         // of block 0
-  const uint8_t* scales;  // of f8, likewise
+  const typename Stored::Element* first;  // of block 0
+  const void* scales;                     // of 8 bits; those of all heads
+  int64_t first_row;                      // of the scales: the one of `first`
   const int32_t* pages;
   int64_t block, token;  // strides
   int32_t block_size, head_dim;
@@ -24,25 +25,18 @@ struct HeadKeys {
   __device__ float score(const Query* q, int64_t key) const {
     const int64_t at = pages[key / block_size] * block + key % block_size * token;
     float sum = 0.0f;
-    for (int32_t d = 0; d < head_dim; ++d) sum = fmaf(to_float(q[d]), value(first[at + d]), sum);
-    if constexpr (sizeof(T) == 1) sum *= ldexpf(1.0f, int{scales[at / head_dim]} - 127);
-    return sum;
-  }
-
- private:
-  static __device__ float value(T x) {
-    if constexpr (sizeof(T) == 1)
-      return fp8_at(x, 0);
-    else
-      return to_float(x);
+    for (int32_t d = 0; d < head_dim; ++d)
+      sum = fmaf(to_float(q[d]), Stored::widen(first[at + d]), sum);
+    return sum * row_factor<Stored>(scales, first_row + at / head_dim);
   }
 };
 
 // A query in grid.x. Scores are computed twice rather than stored: a thread's first, for the
 // largest and the sum.
-template <class Query, class T>
-__global__ void weights_kernel(const Query* q, int64_t q_stride, HeadKeys<T> keys, int64_t count,
-                               float scale, float* out, int64_t out_stride, int64_t columns) {
+template <class Query, class Stored>
+__global__ void weights_kernel(const Query* q, int64_t q_stride, HeadKeys<Stored> keys,
+                               int64_t count, float scale, float* out, int64_t out_stride,
+                               int64_t columns) {
   wait_for_earlier_kernels();
   __shared__ float scratch[33];
   const Query* const row = q + blockIdx.x * q_stride;
@@ -66,22 +60,23 @@ __global__ void zero_kernel(float* out, int64_t out_stride, int64_t columns) {
   for (int64_t j = threadIdx.x; j < columns; j += blockDim.x) out[blockIdx.x * out_stride + j] = 0;
 }
 
-template <class Query, class T>
+template <class Query, class Stored>
 void launch_weights(Context& ctx, const ops::AttentionWeightsArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   const int64_t head = args.kv_head * s.head;
-  HeadKeys<T> keys{static_cast<const T*>(args.pages.data.raw()) + head,
-                   nullptr,
-                   args.page_indices.data<int32_t>(),
-                   s.block,
-                   s.token,
-                   static_cast<int32_t>(s.block_size),
-                   static_cast<int32_t>(s.head_dim)};
-  if (sizeof(T) == 1) keys.scales = args.pages.scales.data<uint8_t>() + head / s.head_dim;
-  TANDEM_LAUNCH((weights_kernel<Query, T>), static_cast<unsigned>(args.q.dim(0)), kWeightThreads, 0,
-                stream_of(ctx), static_cast<const Query*>(args.q.raw()), args.q.row_stride(), keys,
-                args.keys, args.scale, args.out.data<float>(), args.out.row_stride(),
-                args.out.dim(1));
+  const HeadKeys<Stored> keys{
+      static_cast<const typename Stored::Element*>(args.pages.data.raw()) + head,
+      kIn8Bits<Stored> ? args.pages.scales.raw() : nullptr,
+      head / s.head_dim,
+      args.page_indices.data<int32_t>(),
+      s.block,
+      s.token,
+      static_cast<int32_t>(s.block_size),
+      static_cast<int32_t>(s.head_dim)};
+  TANDEM_LAUNCH((weights_kernel<Query, Stored>), static_cast<unsigned>(args.q.dim(0)),
+                kWeightThreads, 0, stream_of(ctx), static_cast<const Query*>(args.q.raw()),
+                args.q.row_stride(), keys, args.keys, args.scale, args.out.data<float>(),
+                args.out.row_stride(), args.out.dim(1));
 }
 
 }  // namespace
@@ -93,10 +88,9 @@ void attention_weights(Context& ctx, const ops::AttentionWeightsArgs& args) {
   } else {
     with_type(args.q.dtype(), [&](auto tag) {
       using Query = typename decltype(tag)::type;
-      if (args.pages.data.dtype() == DType::kF8E4M3)
-        launch_weights<Query, uint8_t>(ctx, args);
-      else
-        launch_weights<Query, Query>(ctx, args);
+      with_page_type<Query>(args.pages.data.dtype(), [&](auto stored) {
+        launch_weights<Query, decltype(stored)>(ctx, args);
+      });
     });
   }
   after_launch("attention_weights");

@@ -6,7 +6,7 @@
 #include "kernels/cuda/backends/cuda_attention.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/stored.cuh"
+#include "kernels/cuda/page_types.cuh"
 
 namespace tandem::cuda {
 namespace {
@@ -14,9 +14,8 @@ namespace {
 constexpr int kThreads = 64, kMostHeadDim = 256, kPerThread = kMostHeadDim / kThreads;
 
 // Of a query's head, its keys: the side keys of its sequence have the numbers [0, side_count), then
-// come the sequence's own. T: of the queries and of rows; P: of pages, uint8_t where they are e4m3
-// with scales.
-template <class T, class P>
+// come the sequence's own. T: of the queries and of rows; Stored: of pages.
+template <class T, class Stored>
 struct QueryKeys {
   const AttentionParams& p;
   const GlobalKeys& others;
@@ -73,11 +72,8 @@ struct QueryKeys {
     return to_float(static_cast<const T*>(base)[at * stride + int64_t{kv_head} * p.head_dim + d]);
   }
   __device__ double stored(int64_t at, int d) const {
-    const P element = static_cast<const P*>(p.pages)[at + d];
-    if constexpr (sizeof(P) == 1)
-      return double{fp8_at(element, 0)} * ldexp(1.0, int{p.scales[at / p.head_dim]} - 127);
-    else
-      return to_float(element);
+    const auto element = static_cast<const typename Stored::Element*>(p.pages)[at + d];
+    return double{Stored::widen(element)} * double{row_factor<Stored>(p.scales, at / p.head_dim)};
   }
 
   __device__ double score(int32_t j) const {
@@ -100,7 +96,7 @@ struct QueryKeys {
   }
 };
 
-template <class T, class P>
+template <class T, class Stored>
 __global__ void __launch_bounds__(kThreads) plain_kernel(AttentionParams p, GlobalKeys globals) {
   wait_for_earlier_kernels();
   __shared__ double scores[kThreads];
@@ -108,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(AttentionParams p, Glob
   const int query = static_cast<int>(blockIdx.z), head = static_cast<int>(blockIdx.y);
   const int thread = static_cast<int>(threadIdx.x);
   if (query >= work.queries || work.chunk + 1 < work.chunks) return;
-  const QueryKeys<T, P> keys(p, globals, work, query, head);
+  const QueryKeys<T, Stored> keys(p, globals, work, query, head);
   const int32_t count = keys.count();
   double top = -INFINITY, sum = 0, values[kPerThread] = {};
   for (int32_t first = 0; first < count; first += kThreads) {
@@ -151,10 +147,10 @@ void run(Context& ctx, AttentionParams p, const GlobalKeys& globals,
                     static_cast<unsigned>(most_queries));
     with_type(p.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      if (p.scales != nullptr)
-        TANDEM_LAUNCH((plain_kernel<T, uint8_t>), grid, kThreads, 0, stream_of(ctx), p, globals);
-      else
-        TANDEM_LAUNCH((plain_kernel<T, T>), grid, kThreads, 0, stream_of(ctx), p, globals);
+      with_page_type<T>(p.pages == nullptr ? p.dtype : p.page_type, [&](auto stored) {
+        TANDEM_LAUNCH((plain_kernel<T, decltype(stored)>), grid, kThreads, 0, stream_of(ctx), p,
+                      globals);
+      });
     });
   };
   launch(plan.rows, kRowsPerBlock);

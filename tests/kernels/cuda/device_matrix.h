@@ -19,6 +19,31 @@ inline Context cuda_context(DType activations) {
   return {1, std::make_unique<cuda::CudaBackend>(0), activations};
 }
 
+// The types of pages in 8 bits that the device has.
+inline std::vector<DType> types_in_8_bits() {
+  return cuda::CudaBackend(0).f8_pages() ? std::vector{DType::kI8, DType::kF8E4M3}
+                                         : std::vector{DType::kI8};
+}
+
+// On the host, of any bytes; of f8 none are negative or NaN.
+inline KvPages random_pages_in_8_bits(Random& random, DType type, KvLayout layout,
+                                      const Shape& shape) {
+  const bool i8 = type == DType::kI8;
+  const KvPages out{Tensor(shape, type), layout,
+                    Tensor({shape[0], 2, shape[2], shape[3]}, *page_scale_type(type))};
+  for (int64_t i = 0; i < out.data.size(); ++i)
+    static_cast<uint8_t*>(out.data.raw())[i] =
+        static_cast<uint8_t>(i8 ? random.integer(-127, 127) : random.integer(0, 100));
+  for (int64_t i = 0; i < out.scales.size(); ++i) {
+    const int64_t exponent = random.integer(120, 124);
+    if (i8)
+      out.scales.data<float>()[i] = std::ldexp(1.25f, static_cast<int>(exponent) - 130);
+    else
+      out.scales.data<uint8_t>()[i] = static_cast<uint8_t>(exponent);
+  }
+  return out;
+}
+
 // What rounding to the type loses, relative.
 inline double half_ulp(DType dtype) {
   return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;

@@ -85,12 +85,13 @@ struct Cache {
     constexpr int64_t kBlock = 3;
     const int64_t blocks = (tokens - 1) / kBlock + 1;
     const KvLayout layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
-    const bool nhd = layout == KvLayout::kNHD, f8 = type == DType::kF8E4M3;
+    const bool nhd = layout == KvLayout::kNHD;
+    const auto scale = page_scale_type(type);
     const Shape shape = {blocks, 2, nhd ? kBlock : heads, nhd ? heads : kBlock, head_dim};
-    want = {Tensor::zeros(shape, f8 ? type : DType::kF32), layout};
+    want = {Tensor::zeros(shape, scale ? type : DType::kF32), layout};
     pages = {to_device(ctx, Tensor::zeros(shape, type)), layout};
-    if (f8) {
-      want.scales = Tensor::zeros({shape[0], 2, shape[2], shape[3]}, DType::kU8);
+    if (scale) {
+      want.scales = Tensor::zeros({shape[0], 2, shape[2], shape[3]}, *scale);
       pages.scales = to_device(ctx, want.scales);
     }
     slots.resize(static_cast<size_t>(tokens));
@@ -102,15 +103,14 @@ struct Cache {
   static Tensor values(const Tensor& data, const Tensor& scales) {
     const int64_t head_dim = data.dim(4);
     const Tensor out({data.size() / head_dim, head_dim}, DType::kF32);
-    const auto* bytes = static_cast<const std::byte*>(data.raw());
     if (scales.empty()) {
+      const auto* bytes = static_cast<const std::byte*>(data.raw());
       const std::vector<float> all = testing::from_type({bytes, data.bytes()}, data.dtype());
       std::ranges::copy(all, out.data<float>());
       return out;
     }
     for (int64_t i = 0; i < data.size(); ++i)
-      out.data<float>()[i] = std::ldexp(e4m3_to_float(std::to_integer<uint8_t>(bytes[i])),
-                                        scales.data<uint8_t>()[i / head_dim] - 127);
+      out.data<float>()[i] = testing::value_in_8_bits(data, scales, i);
     return out;
   }
 };
@@ -119,9 +119,11 @@ TEST(CudaRotary, KeysTurnOnTheirWayToPages) {
   Random random;
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
+    std::vector<DType> types = testing::types_in_8_bits();
+    types.push_back(dtype);
     for (const int64_t head_dim : {2, 16, 40, 128})
-      for (const bool f8 : {false, true}) {
-        if (f8 && !ctx.backend().f8_pages()) continue;
+      for (const DType type : types) {
+        const bool in_8_bits = page_scale_type(type).has_value();
         const int64_t tokens = random.integer(1, 9), heads = random.integer(1, 3);
         const Tensor angles =
             random_angles(random, tokens, random.pick({head_dim / 2, int64_t{1}}));
@@ -129,7 +131,7 @@ TEST(CudaRotary, KeysTurnOnTheirWayToPages) {
         const Tensor k = rounded(random.matrix(tokens, heads * head_dim), dtype),
                      v = rounded(random.matrix(tokens, heads * head_dim), dtype);
         const DeviceMatrix keys(ctx, random, k, dtype), values(ctx, random, v, dtype);
-        const Cache cache(ctx, random, tokens, heads, head_dim, f8 ? DType::kF8E4M3 : dtype);
+        const Cache cache(ctx, random, tokens, heads, head_dim, type);
         reference::write_kv({k, v, indices(cache.slots), cache.want, {angles, interleaved}});
         ops::write_kv(ctx, {keys.tensor(),
                             values.tensor(),
@@ -138,11 +140,12 @@ TEST(CudaRotary, KeysTurnOnTheirWayToPages) {
                             {to_device(ctx, angles), interleaved}});
         const Tensor want = Cache::values(cache.want.data, cache.want.scales);
         const Tensor got = Cache::values(ctx.on_host(cache.pages.data),
-                                         f8 ? ctx.on_host(cache.pages.scales) : cache.pages.scales);
+                                         in_8_bits ? ctx.on_host(cache.pages.scales) : Tensor());
         // In 8 bits what lies between two values may go to either.
-        EXPECT_TRUE(f8 ? near(got, want, 0.02, 0.13)
-                       : near(got, want, 1e-6, 1.01 * half_ulp(dtype) + 2e-7))
-            << name_of(dtype) << " " << heads << " heads of " << head_dim;
+        EXPECT_TRUE(in_8_bits ? near(got, want, type == DType::kI8 ? 0.05 : 0.02, 0.13)
+                              : near(got, want, 1e-6, 1.01 * half_ulp(dtype) + 2e-7))
+            << name_of(type) << " of " << name_of(dtype) << " " << heads << " heads of "
+            << head_dim;
         int64_t different = 0;
         for (int64_t i = 0; i < want.size(); ++i)
           different += std::abs(got.data<float>()[i] - want.data<float>()[i]) >

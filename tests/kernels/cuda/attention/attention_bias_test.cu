@@ -145,19 +145,21 @@ TEST(CudaAttentionBias, OpsMatchTheReference) {
     q = q.rows(0, random.pick({1, 8, 20}));
     const auto count = static_cast<int32_t>(q.dim(0));
     const DeviceMatrix queries(ctx, random, q, dtype, 8);
-    for (const bool f8 : {false, true}) {
-      if (f8 && !ctx.backend().f8_pages()) continue;
+    std::vector<DType> types = testing::types_in_8_bits();
+    types.push_back(dtype);
+    for (const DType type : types) {
+      const auto scale = page_scale_type(type);
       const Shape shape{kPages, 2, kHeads, kBlock, kHeadDim};
-      KvPages want_pages{Tensor::zeros(shape, f8 ? DType::kF8E4M3 : DType::kF32), KvLayout::kHND},
-          pages{to_device(ctx, Tensor::zeros(shape, f8 ? DType::kF8E4M3 : dtype)), KvLayout::kHND};
-      if (f8) {
-        want_pages.scales = Tensor::zeros({kPages, 2, kHeads, kBlock}, DType::kU8);
+      KvPages want_pages{Tensor::zeros(shape, scale ? type : DType::kF32), KvLayout::kHND},
+          pages{to_device(ctx, Tensor::zeros(shape, type)), KvLayout::kHND};
+      if (scale) {
+        want_pages.scales = Tensor::zeros({kPages, 2, kHeads, kBlock}, *scale);
         pages.scales = to_device(ctx, want_pages.scales);
       }
       reference::write_kv({k, v, indices(slots), want_pages});
       ops::write_kv(ctx, {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)), pages});
       const DeviceMatrix out(ctx, random, count, kHeads * kHeadDim, dtype, 8);
-      const Planned planned(ctx, {{0, count, kTokens, 0, true}}, kHeads, tiles && !f8);
+      const Planned planned(ctx, {{0, count, kTokens, 0, true}}, kHeads, tiles && !scale);
       ops::paged_attention(ctx, {queries.tensor(),
                                  pages,
                                  {},
@@ -175,8 +177,8 @@ TEST(CudaAttentionBias, OpsMatchTheReference) {
       reference::paged_attention({q, want_pages, indices({0, count}), indices({0, kPages}),
                                   indices(order), indices({kTokens - (kPages - 1) * kBlock}),
                                   kHeads, kHeadDim, 0.25f, true, want, nullptr, bias});
-      EXPECT_TRUE(testing::close(out.values(), want, dtype, tiles && !f8))
-          << name_of(dtype) << ", " << count << " queries" << (f8 ? ", 8 bits" : "");
+      EXPECT_TRUE(testing::close(out.values(), want, dtype, tiles && !scale))
+          << name_of(dtype) << ", " << count << " queries, pages of " << name_of(type);
     }
   }
 }

@@ -20,28 +20,27 @@ struct Pages {
   KvPages host, device;
 };
 
-Pages zero_pages(Random& random, Context& ctx, DType dtype, int64_t blocks, int64_t block_size,
-                 int64_t heads, int64_t head_dim, bool f8) {
+Pages zero_pages(Random& random, Context& ctx, int64_t blocks, int64_t block_size, int64_t heads,
+                 int64_t head_dim, DType stored) {
   const bool nhd = random.integer(0, 1) == 1;
   Shape shape = {blocks, 2, nhd ? block_size : heads, nhd ? heads : block_size};
-  const Tensor scales = f8 ? Tensor::zeros(shape, DType::kU8) : Tensor();
+  const auto scale = page_scale_type(stored);
+  const Tensor scales = scale ? Tensor::zeros(shape, *scale) : Tensor();
   shape.push_back(head_dim);
   const KvLayout layout = nhd ? KvLayout::kNHD : KvLayout::kHND;
-  return {{Tensor::zeros(shape, f8 ? DType::kF8E4M3 : DType::kF32), layout, scales},
-          {to_device(ctx, Tensor::zeros(shape, f8 ? DType::kF8E4M3 : dtype)), layout,
-           f8 ? to_device(ctx, scales) : Tensor()}};
+  return {{Tensor::zeros(shape, scale ? stored : DType::kF32), layout, scales},
+          {to_device(ctx, Tensor::zeros(shape, stored)), layout,
+           scale ? to_device(ctx, scales) : Tensor()}};
 }
 
-void check_buckets(Random& random, DType dtype, bool f8, bool own, bool tiles) {
+void check_buckets(Random& random, DType dtype, DType stored, bool own, bool tiles) {
   Context ctx = testing::cuda_context(dtype);
-  if (f8 && !ctx.backend().f8_pages()) return;
   const std::vector<int32_t> queries = {1, 5, 0, 20, 1}, keys = {30, 5, 9, 47, 600};
   const int64_t heads = random.integer(1, 3), head_dim = random.pick<int64_t>({8, 16, 33}),
                 size = heads * head_dim, rows = indptr_of(queries).back();
   const auto block_size = random.pick<int32_t>({1, 3, 16});
   const testing::ShuffledPages table(random, keys, block_size);
-  const Pages pages =
-      zero_pages(random, ctx, dtype, table.count(), block_size, heads, head_dim, f8);
+  const Pages pages = zero_pages(random, ctx, table.count(), block_size, heads, head_dim, stored);
   const auto values = [&](int64_t n, int64_t columns) {
     return rounded(random.matrix(n, columns), dtype);
   };
@@ -91,15 +90,16 @@ void check_buckets(Random& random, DType dtype, bool f8, bool own, bool tiles) {
   args.plan = &planned.plan;
   ops::bucket_attention(ctx, args);
   EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), tolerance(dtype), 0))
-      << name_of(dtype) << (f8 ? ", f8" : "") << (own ? ", own keys" : "");
+      << name_of(dtype) << ", pages of " << name_of(stored) << (own ? ", own keys" : "");
 }
 
 TEST(CudaBucketAttention, MatchesTheReference) {
   Random random;
   for (const DType dtype : testing::kActivations)
     for (const bool own : {false, true}) {
-      check_buckets(random, dtype, /*f8=*/false, own, /*tiles=*/dtype != DType::kF32);
-      check_buckets(random, dtype, /*f8=*/true, own, /*tiles=*/false);
+      check_buckets(random, dtype, dtype, own, /*tiles=*/dtype != DType::kF32);
+      for (const DType stored : testing::types_in_8_bits())
+        check_buckets(random, dtype, stored, own, /*tiles=*/false);
     }
 }
 

@@ -128,21 +128,20 @@ TEST(CudaAttentionOptions, TilesMatchTheReferenceOverChunks) {
     }
 }
 
-TEST(CudaAttentionOptions, F8MatchesTheReference) {
-  if (!testing::cuda_context(DType::kF32).backend().f8_pages())
-    GTEST_SKIP() << "the device has no 8-bit floats";
+TEST(CudaAttentionOptions, In8BitsMatchesTheReference) {
   Random random;
-  for (int head_dim : {7, 16, 64, 128, 256})
-    for (DType dtype : kTypes) {
-      AttentionProblem problem = with_options(random, dtype, head_dim);
-      problem.add(random, random.pick({1, 2, 9}), random.pick({9, 33, 200}), true);
-      problem.add(random, 1, random.pick({600, 1030}), true);
-      round_to_f8(problem);
-      AttentionLayout layout = random_layout(random);
-      layout.f8 = true;
-      if (layout.block_size == 0) layout.block_size = 16;
-      expect_reference(problem, layout, random);
-    }
+  for (const DType pages : testing::types_in_8_bits())
+    for (int head_dim : {7, 16, 64, 128, 256})
+      for (DType dtype : kTypes) {
+        AttentionProblem problem = with_options(random, dtype, head_dim);
+        problem.add(random, random.pick({1, 2, 9}), random.pick({9, 33, 200}), true);
+        problem.add(random, 1, random.pick({600, 1030}), true);
+        round_to_8_bits(problem, pages);
+        AttentionLayout layout = random_layout(random);
+        layout.in_8_bits = pages;
+        if (layout.block_size == 0) layout.block_size = 16;
+        expect_reference(problem, layout, random);
+      }
 }
 
 // Queries of the last positions, alone and together, in every kind of memory: whatever others of

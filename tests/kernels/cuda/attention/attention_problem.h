@@ -50,40 +50,49 @@ struct AttentionProblem {
   }
 };
 
-// Rows of head_dim values as f8 pages hold them.
-struct F8Rows {
-  std::vector<std::byte> bytes;
-  std::vector<uint8_t> scales;
+// Element i of pages in 8 bits on the host, or of rows: times its scale.
+inline float value_in_8_bits(const Tensor& data, const Tensor& scales, int64_t i) {
+  const int64_t row = i / data.dim(data.rank() - 1);
+  const auto x = static_cast<float>(reference::element(data.raw(), data.dtype(), i));
+  return data.dtype() == DType::kI8 ? x * scales.data<float>()[row]
+                                    : std::ldexp(x, scales.data<uint8_t>()[row] - 127);
+}
 
-  F8Rows(const std::vector<float>& values, int head_dim) : bytes(values.size()) {
+// Rows of head_dim values as such pages hold them.
+struct RowsIn8Bits {
+  Tensor data, scales;  // [rows, head_dim], [rows]
+
+  RowsIn8Bits(DType pages_type, const std::vector<float>& values, int head_dim) {
     const int64_t rows = std::ssize(values) / head_dim;
-    scales.resize(static_cast<size_t>(rows));
+    const DType scale_type = *page_scale_type(pages_type);
+    data = Tensor({rows, head_dim}, pages_type);
+    scales = Tensor({rows}, scale_type);
     const Tensor x = Tensor::borrow(values).reshape({rows, head_dim});
-    const KvPages pages{Tensor({rows, 2, 1, 1, head_dim}, DType::kF8E4M3), KvLayout::kNHD,
-                        Tensor({rows, 2, 1, 1}, DType::kU8)};
+    const KvPages pages{Tensor({rows, 2, 1, 1, head_dim}, pages_type), KvLayout::kNHD,
+                        Tensor({rows, 2, 1, 1}, scale_type)};
     std::vector<int32_t> slots(static_cast<size_t>(rows));
     std::iota(slots.begin(), slots.end(), 0);
     reference::write_kv({x, x, indices(slots), pages});
-    for (int64_t i = 0; i < rows; ++i) {
-      std::memcpy(bytes.data() + i * head_dim,
-                  static_cast<const std::byte*>(pages.data.raw()) + 2 * i * head_dim,
-                  static_cast<size_t>(head_dim));
-      scales[static_cast<size_t>(i)] = pages.scales.data<uint8_t>()[2 * i];
-    }
+    const auto keys = [&](const Tensor& from, const Tensor& to) {
+      const size_t size = to.bytes() / static_cast<size_t>(rows);
+      for (size_t i = 0; i < static_cast<size_t>(rows); ++i)
+        std::memcpy(static_cast<std::byte*>(to.raw()) + i * size,
+                    static_cast<const std::byte*>(from.raw()) + 2 * i * size, size);
+    };
+    keys(pages.data, data);
+    keys(pages.scales, scales);
   }
 };
 
-// Keys and values to what f8 pages hold of them.
-inline void round_to_f8(AttentionProblem& problem) {
+// Keys and values to what such pages hold of them.
+inline void round_to_8_bits(AttentionProblem& problem, DType pages) {
   for (auto& s : problem.sequences)
     for (Tensor* t : {&s.k, &s.v}) {
       const std::vector<float> values(t->data<float>(), t->data<float>() + t->size());
-      const F8Rows rows(values, problem.head_dim);
+      const RowsIn8Bits rows(pages, values, problem.head_dim);
       *t = Tensor(t->shape(), DType::kF32);
-      for (size_t i = 0; i < values.size(); ++i)
-        t->data<float>()[i] =
-            std::ldexp(e4m3_to_float(std::to_integer<uint8_t>(rows.bytes[i])),
-                       rows.scales[i / static_cast<size_t>(problem.head_dim)] - 127);
+      for (int64_t i = 0; i < t->size(); ++i)
+        t->data<float>()[i] = value_in_8_bits(rows.data, rows.scales, i);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct AttentionLayout {
   bool any_queries = false;  // of rows: do not tell the kernel how many queries there are
   // Pages of keys before all windows, from multiples of 256 keys on, are at no address.
   bool unseen_nowhere = false;
-  bool f8 = false;  // pages in 8 bits, of keys and values that are (round_to_f8)
+  // Pages in f8 or i8, of keys and values that are (round_to_8_bits).
+  std::optional<DType> in_8_bits = {};
 };
 
 // Runs the problem on the device. What does not belong to it is NaN, and must stay as it is.
@@ -69,10 +71,11 @@ class AttentionRun {
         << "the case should have tiles, and only if asked";
     for (auto* list : {&plan.rows, &plan.tiles})
       list->resize(list->size() + static_cast<size_t>(layout_.padding));
-    const F8Rows f8(layout_.f8 ? pages_ : std::vector<float>(), problem_.head_dim);
+    std::vector<std::byte> stored, of_rows;
+    store_pages(stored, of_rows);
     const DeviceBytes q(to_type(q_, type)), k(to_type(k_, type)), v(to_type(v_, type)),
-        pages(layout_.f8 ? f8.bytes : to_type(pages_, type)), page_indices(page_indices_),
-        rows(plan.rows), tiles(plan.tiles), scales(f8.scales);
+        pages(stored), page_indices(page_indices_), rows(plan.rows), tiles(plan.tiles),
+        scales(of_rows);
     const Tensor& table = problem_.bias.values;
     const DeviceBytes bias(std::span(static_cast<const std::byte*>(table.raw()), table.bytes()));
     const DeviceBytes out(to_type(std::vector<float>(q_.size(), kBeside), type));
@@ -102,7 +105,10 @@ class AttentionRun {
       p.log_sums = static_cast<float*>(log_sums.get());
       p.log_sums_stride = log_sums_stride;
     }
-    if (layout_.f8) p.scales = static_cast<const uint8_t*>(scales.get());
+    if (layout_.in_8_bits) {
+      p.page_type = *layout_.in_8_bits;
+      p.scales = scales.get();
+    }
     if (!table.empty()) {
       p.bias = static_cast<const float*>(bias.get());
       p.bias_columns = static_cast<int32_t>(table.dim(1));
@@ -152,6 +158,20 @@ class AttentionRun {
     p.page_stride = 2 * b * h * d;
     p.head_stride = nhd ? d : b * d;
     p.token_stride = nhd ? h * d : d;
+  }
+
+  void store_pages(std::vector<std::byte>& pages, std::vector<std::byte>& scales) const {
+    if (!layout_.in_8_bits) {
+      pages = to_type(pages_, problem_.dtype);
+      return;
+    }
+    const RowsIn8Bits rows(*layout_.in_8_bits, pages_, problem_.head_dim);
+    const auto bytes = [](const Tensor& t) {
+      const auto* at = static_cast<const std::byte*>(t.raw());
+      return std::vector<std::byte>(at, at + t.bytes());
+    };
+    pages = bytes(rows.data);
+    scales = bytes(rows.scales);
   }
 
   // Shuffled pages, some of which are nobody's.

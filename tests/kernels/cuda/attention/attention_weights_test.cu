@@ -1,4 +1,6 @@
 // The weights of cross-attention on the device: the reference's, of pages of every type.
+#include <array>
+
 #include "tests/kernels/cuda/attention/attention_util.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
@@ -15,9 +17,11 @@ using testing::to_device;
 TEST(CudaAttentionWeights, MatchTheReference) {
   Random random;
   for (const DType dtype : testing::kActivations)
-    for (int round = 0; round < 12; ++round) {
+    for (int round = 0; round < 16; ++round) {
       Context ctx = testing::cuda_context(dtype);
-      const bool f8 = round % 3 == 2 && ctx.backend().f8_pages();
+      const DType f8 = ctx.backend().f8_pages() ? DType::kF8E4M3 : dtype;
+      const DType stored = std::array{dtype, dtype, f8, DType::kI8}[round % 4];
+      const auto scale = page_scale_type(stored);
       const int64_t heads = random.integer(1, 3), head_dim = random.pick<int64_t>({1, 7, 64}),
                     rows = random.integer(1, 5);
       const auto block_size = random.pick<int32_t>({1, 3, 16}),
@@ -25,12 +29,12 @@ TEST(CudaAttentionWeights, MatchTheReference) {
       const testing::ShuffledPages table(random, {keys}, block_size);
       const bool nhd = random.integer(0, 1) == 1;
       Shape shape = {table.count(), 2, nhd ? block_size : heads, nhd ? heads : block_size};
-      const Tensor scales = f8 ? Tensor::zeros(shape, DType::kU8) : Tensor();
+      const Tensor scales = scale ? Tensor::zeros(shape, *scale) : Tensor();
       shape.push_back(head_dim);
       const KvLayout layout = nhd ? KvLayout::kNHD : KvLayout::kHND;
-      const KvPages host{Tensor::zeros(shape, f8 ? DType::kF8E4M3 : DType::kF32), layout, scales},
-          device{to_device(ctx, Tensor::zeros(shape, f8 ? DType::kF8E4M3 : dtype)), layout,
-                 f8 ? to_device(ctx, scales) : Tensor()};
+      const KvPages host{Tensor::zeros(shape, scale ? stored : DType::kF32), layout, scales},
+          device{to_device(ctx, Tensor::zeros(shape, stored)), layout,
+                 scale ? to_device(ctx, scales) : Tensor()};
       const Tensor k = rounded(random.matrix(keys, heads * head_dim), dtype),
                    q = rounded(random.matrix(rows, head_dim), dtype);
       reference::write_kv({k, k, indices(table.slots), host});
@@ -49,7 +53,7 @@ TEST(CudaAttentionWeights, MatchTheReference) {
       args.out = out.tensor();
       ops::attention_weights(ctx, args);
       EXPECT_TRUE(near(out.values(), want, 1e-7, 2e-5))
-          << name_of(dtype) << (f8 ? ", f8, " : ", ") << keys << " keys";
+          << name_of(dtype) << ", pages of " << name_of(stored) << ", " << keys << " keys";
       args.q = {};
       args.kv_head = -1;
       ops::attention_weights(ctx, args);

@@ -53,11 +53,10 @@ class Problem {
     old_ = Tensor(shape_, c.pages);
     const Tensor values = random.matrix(1, old_.size());
     const std::span<const float> all(values.data<float>(), static_cast<size_t>(values.size()));
-    if (c.pages == DType::kF8E4M3) {
-      for (int64_t i = 0; i < old_.size(); ++i)
-        static_cast<uint8_t*>(old_.raw())[i] = static_cast<uint8_t>(random.integer(0, 100));
-      scales_ = Tensor({shape_[0], 2, shape_[2], shape_[3]}, DType::kU8);
-      std::fill_n(scales_.data<uint8_t>(), scales_.size(), uint8_t{120});
+    if (page_scale_type(c.pages)) {
+      const KvPages pages = testing::random_pages_in_8_bits(random, c.pages, layout_, shape_);
+      old_ = pages.data;
+      scales_ = pages.scales;
     } else {
       const std::vector<std::byte> bytes = testing::to_type(all, c.pages);
       std::memcpy(old_.raw(), bytes.data(), bytes.size());
@@ -187,9 +186,10 @@ TEST(CudaAttentionWrite, IsWriteKvAndAttention) {
         c.window = random.pick({-1, -1, 0, 20});
         c.sums = random.integer(0, 2) == 0;
         expect_the_same(ctx, random, c);
-        if (!ctx.backend().f8_pages()) continue;
-        c.pages = DType::kF8E4M3;
-        expect_the_same(ctx, random, c);
+        for (const DType pages : testing::types_in_8_bits()) {
+          c.pages = pages;
+          expect_the_same(ctx, random, c);
+        }
       }
   }
 }

@@ -218,23 +218,19 @@ class Pages {
   }
 
  private:
-  // On the host: f32 of what the type holds, or f8.
+  // On the host: f32 of what the type holds, or 8 bits.
   KvPages pages(Random& random, int head_dim) const {
     const bool nhd = layout_ == KvLayout::kNHD;
     const Shape shape = {std::ssize(page_numbers_), 2, nhd ? block_size_ : kv_heads_,
                          nhd ? kv_heads_ : block_size_, head_dim};
+    if (page_scale_type(stored_))
+      return testing::random_pages_in_8_bits(random, stored_, layout_, shape);
     const Tensor values(shape, DType::kF32);
     const Tensor matrix = rounded_matrix(random, values.size() / head_dim, head_dim, dtype_);
-    if (stored_ != DType::kF8E4M3) return {matrix.reshape(shape), layout_};
-    const KvPages out{Tensor(shape, stored_), layout_,
-                      Tensor({shape[0], 2, shape[2], shape[3]}, DType::kU8)};
-    for (int64_t i = 0; i < out.data.size(); ++i)
-      static_cast<uint8_t*>(out.data.raw())[i] = static_cast<uint8_t>(random.integer(0, 100));
-    std::fill_n(out.scales.data<uint8_t>(), out.scales.size(), uint8_t{124});
-    return out;
+    return {matrix.reshape(shape), layout_};
   }
   Tensor of_type(const Tensor& host) const {
-    if (stored_ == DType::kF8E4M3) return host;
+    if (page_scale_type(stored_)) return host;
     const Tensor out(host.shape(), dtype_);
     const std::span<const float> all(host.data<float>(), static_cast<size_t>(host.size()));
     const std::vector<std::byte> bytes = testing::to_type(all, dtype_);
@@ -264,8 +260,8 @@ TEST(CudaReferenceAttention, Pages) {
     Context ctx = testing::cuda_context(dtype);
     for (const int head_dim : {1, 7, 16, 64, 100, 256}) {
       Pages(random, dtype, dtype, head_dim).expect(ctx, random);
-      if (ctx.backend().f8_pages())
-        Pages(random, dtype, DType::kF8E4M3, head_dim).expect(ctx, random);
+      for (const DType pages : testing::types_in_8_bits())
+        Pages(random, dtype, pages, head_dim).expect(ctx, random);
     }
   }
 }

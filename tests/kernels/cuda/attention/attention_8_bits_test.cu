@@ -18,22 +18,23 @@ using testing::to_device;
 
 const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
-class CudaAttentionF8 : public ::testing::Test {
+// Of the pages' type.
+class CudaAttentionIn8Bits : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
-    if (!testing::cuda_context(DType::kF32).backend().f8_pages())
+    if (GetParam() == DType::kF8E4M3 && !testing::cuda_context(DType::kF32).backend().f8_pages())
       GTEST_SKIP() << "the device has no 8-bit floats";
   }
 };
 
-AttentionLayout f8_layout(Random& random) {
+AttentionLayout layout_of(Random& random, DType pages) {
   AttentionLayout layout = random_layout(random);
-  layout.f8 = true;
+  layout.in_8_bits = pages;
   if (layout.block_size == 0) layout.block_size = 16;
   return layout;
 }
 
-TEST_F(CudaAttentionF8, MatchesTheReference) {
+TEST_P(CudaAttentionIn8Bits, MatchesTheReference) {
   Random random;
   for (int head_dim : {1, 7, 16, 32, 40, 64, 72, 80, 128, 200, 256})
     for (DType dtype : kTypes) {
@@ -47,30 +48,30 @@ TEST_F(CudaAttentionF8, MatchesTheReference) {
                     !problem.bias.values.empty() || random.integer(0, 1) == 1,
                     random.pick({1.0f, 4.0f}));
       }
-      round_to_f8(problem);
-      expect_reference(problem, f8_layout(random), random);
+      round_to_8_bits(problem, GetParam());
+      expect_reference(problem, layout_of(random, GetParam()), random);
     }
 }
 
-TEST_F(CudaAttentionF8, MatchesTheReferenceOverChunks) {
+TEST_P(CudaAttentionIn8Bits, MatchesTheReferenceOverChunks) {
   Random random;
   for (DType dtype : kTypes) {
     AttentionProblem problem{dtype, 2, random.pick({7, 16, 64}), {}};
     problem.add(random, 1, 1100, true);
     problem.add(random, random.pick({2, 4, 9}), random.pick({512, 513}), false);
-    round_to_f8(problem);
-    expect_reference(problem, f8_layout(random), random);
+    round_to_8_bits(problem, GetParam());
+    expect_reference(problem, layout_of(random, GetParam()), random);
   }
 }
 
-TEST_F(CudaAttentionF8, AQueryHasItsOwnBits) {
+TEST_P(CudaAttentionIn8Bits, AQueryHasItsOwnBits) {
   Random random;
   for (DType dtype : kTypes) {
     AttentionProblem batch{dtype, 2, random.pick({16, 40, 64, 128}), {}};
     batch.add(random, 4, random.pick({5, 130, 515}), false, 3.0f);
     batch.add(random, 8, 20, false);
-    round_to_f8(batch);
-    AttentionLayout layout = f8_layout(random);
+    round_to_8_bits(batch, GetParam());
+    AttentionLayout layout = layout_of(random, GetParam());
     layout.odd_strides = false;
     const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
     for (size_t s = 0; s < batch.sequences.size(); ++s)
@@ -90,7 +91,7 @@ TEST_F(CudaAttentionF8, AQueryHasItsOwnBits) {
 
 // Rows of every size, with zeros, NaN and infinities: the reference's bytes and scales, and nothing
 // beside them.
-TEST_F(CudaAttentionF8, Writes) {
+TEST_P(CudaAttentionIn8Bits, Writes) {
   Random random;
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const DType dtype : kTypes) {
@@ -110,7 +111,7 @@ TEST_F(CudaAttentionF8, Writes) {
       Tensor k = random.matrix(tokens, heads * head_dim), v = random.matrix(k.dim(0), k.dim(1));
       for (Tensor* t : {&k, &v}) {
         for (int64_t i = 0; i < tokens; ++i) {
-          const float size = random.pick({0.0f, 1e-30f, 6e-8f, 1e-3f, 1.0f, 448.0f, 5e3f});
+          const float size = random.pick({0.0f, 1e-38f, 1e-30f, 6e-8f, 1e-3f, 1.0f, 448.0f, 5e3f});
           for (int64_t d = 0; d < t->dim(1); ++d) t->row<float>(i)[d] *= size;
           const int64_t at = random.integer(0, t->dim(1) - 1);
           t->row<float>(i)[at] =
@@ -118,8 +119,9 @@ TEST_F(CudaAttentionF8, Writes) {
         }
         *t = testing::rounded(*t, dtype);
       }
-      const KvPages want{Tensor::zeros(shape, DType::kF8E4M3), layout,
-                         Tensor::zeros({shape[0], 2, shape[2], shape[3]}, DType::kU8)};
+      const KvPages want{
+          Tensor::zeros(shape, GetParam()), layout,
+          Tensor::zeros({shape[0], 2, shape[2], shape[3]}, *page_scale_type(GetParam()))};
       const KvPages pages{to_device(ctx, want.data), layout, to_device(ctx, want.scales)};
       reference::write_kv({k, v, indices(slots), want});
       const int64_t step = random.pick<int64_t>({1, 8});
@@ -133,21 +135,26 @@ TEST_F(CudaAttentionF8, Writes) {
   }
 }
 
-// A NaN stays one, in its element of a value and in all of a key's scores.
-TEST_F(CudaAttentionF8, NaNs) {
+// A NaN stays one: in all of a key's scores, and in its element of a value or, in i8, in all of
+// the value.
+TEST_P(CudaAttentionIn8Bits, NaNs) {
   Random random;
   AttentionProblem problem{DType::kF16, 1, 64, {}};
   for (int i = 0; i < 2; ++i) problem.add(random, 2, 40, true);
   problem.sequences[0].v.row<float>(39)[3] = NAN;
   problem.sequences[1].k.row<float>(39)[3] = NAN;
-  round_to_f8(problem);
-  const std::vector<Tensor> got = AttentionRun(problem, f8_layout(random), random)();
+  round_to_8_bits(problem, GetParam());
+  const std::vector<Tensor> got = AttentionRun(problem, layout_of(random, GetParam()), random)();
   for (size_t s = 0; s < 2; ++s)
     for (int64_t i = 0; i < 2; ++i)
       for (int64_t d = 0; d < 64; ++d)
-        ASSERT_EQ(std::isnan(got[s].row<float>(i)[d]), i == 1 && (s == 1 || d == 3))
+        ASSERT_EQ(std::isnan(got[s].row<float>(i)[d]),
+                  i == 1 && (s == 1 || d == 3 || GetParam() == DType::kI8))
             << "sequence " << s << ", query " << i << ", element " << d;
 }
+
+INSTANTIATE_TEST_SUITE_P(, CudaAttentionIn8Bits, ::testing::Values(DType::kF8E4M3, DType::kI8),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace
 }  // namespace tandem
