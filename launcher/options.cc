@@ -222,9 +222,9 @@ void add_cache(CLI::App& app, proto::CacheConfig& cache, EngineOptions& options)
                  "Memory of the KV cache, as in 4GiB; without it, by need and by what is free")
       ->type_name("BYTES");
   add_field(app, "kv-cache-dtype", cache,
-            "Type of keys and values: auto; on a CPU int8, which takes half of bfloat16's "
-            "memory and time to read; on a GPU of compute capability 8.9 or above fp8 (the "
-            "same as fp8_e4m3), which takes half the memory");
+            "Type of keys and values: auto; int8, which takes half of bfloat16's memory, and on a "
+            "CPU half of its time to read; on a GPU of compute capability 8.9 or above also fp8 "
+            "(the same as fp8_e4m3), which takes as much and is less exact");
   add_field(app, "gpu-memory-utilization", cache,
             "Share of a GPU's memory to use; the KV cache takes what weights leave of it");
 }

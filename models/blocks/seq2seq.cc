@@ -175,7 +175,8 @@ KvCacheSpec Seq2Seq::kv_cache_spec() const {
 
 StepLayout Seq2Seq::step_layout() const {
   return {encoder_heads_.count(), encoder_heads_.head_dim, decoder_heads_.count(),
-          decoder_heads_.head_dim, build_.kv_cache_dtype == DType::kF8E4M3};
+          decoder_heads_.head_dim,
+          build_.kv_cache_dtype && page_scale_type(*build_.kv_cache_dtype)};
 }
 
 Tensor Seq2Seq::embed_source(const StepTensors& in) {

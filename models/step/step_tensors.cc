@@ -217,7 +217,7 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
   tokens = static_cast<int32_t>(in.input_ids.size());
   self_pages = static_cast<int32_t>(in.attention.self_pages.page_indices.size());
   cross_pages = static_cast<int32_t>(in.attention.cross_pages.page_indices.size());
-  const bool decoder_tiles = !heads.f8_pages && tiles(heads.decoder_head_dim);
+  const bool decoder_tiles = !heads.pages_in_8_bits && tiles(heads.decoder_head_dim);
   self = plan_attention(self_sequences(in.attention), decoder_tiles);
   self.shared_keys = in.attention.shared_keys;
   cross = plan_attention(cross_sequences(in.attention), decoder_tiles);

@@ -21,7 +21,7 @@ namespace tandem {
 struct StepLayout {
   int encoder_heads = 0, encoder_head_dim = 0;
   int decoder_heads = 0, decoder_head_dim = 0;
-  bool f8_pages = false;  // which tiles do not read
+  bool pages_in_8_bits = false;  // which tiles do not read
 };
 
 // The encoder and the decoder of a step are planned and uploaded separately. So the decoder's half

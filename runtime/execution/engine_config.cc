@@ -31,7 +31,6 @@ namespace {
 constexpr int kMostDrafts = 64, kMostStages = 256;
 constexpr int kMostRecorded = 512;  // sequences, unless more are asked for
 constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
-constexpr const char* kNoI8 = "int8 is for CPUs; a GPU keeps keys and values in 8 bits with fp8";
 
 }  // namespace
 
@@ -285,8 +284,7 @@ bool stages_use_devices(const EngineConfig& config) {
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank) {
   const DeviceChoice choice = choose_device(config.loading().device(), rank);
-  const auto kv_cache_dtype = kv_cache_dtype_of(config);
-  const bool f8_kv_cache = kv_cache_dtype == DType::kF8E4M3;
+  const bool f8_kv_cache = kv_cache_dtype_of(config) == DType::kF8E4M3;
   const char* problem = nullptr;
   if (f8_kv_cache && choice.device == Device::kCpu)
     throw not_supported("--kv-cache-dtype", kNoF8 + std::string("; a CPU has int8"));
@@ -299,10 +297,10 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
     problem = "a GPU computes in float32, float16 or bfloat16";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
-  if (kv_cache_dtype == DType::kI8) throw not_supported("--kv-cache-dtype", kNoI8);
   auto backend = cuda_plugin()->make_backend(choice.index);
   if (f8_kv_cache && !backend->f8_pages())
-    throw not_supported("--kv-cache-dtype", kNoF8 + ("; this is " + backend->name()));
+    throw not_supported("--kv-cache-dtype",
+                        kNoF8 + ("; this is " + backend->name() + ", which has int8"));
   spdlog::info("rank {} computes on {}", rank, backend->name());
   if (tunes_gemms(config))
     backend->tune_products(

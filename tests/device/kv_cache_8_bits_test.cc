@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/support/goldens/golden_engine.h"
 
-namespace tandem::kv_cache_f8_test {
+namespace tandem::kv_cache_8_bits_test {
 namespace {
 
 using nlohmann::json;
@@ -50,14 +50,15 @@ EngineConfig config_of(const std::string& checkpoint, const std::string& kv_cach
   return config;
 }
 
-class KvCacheF8 : public ::testing::TestWithParam<const char*> {};
+// Of a checkpoint and a type of keys and values.
+class KvCacheIn8Bits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-TEST_P(KvCacheF8, BlocksAndTheirScalesGoTogether) {
-  const std::string checkpoint = GetParam();
-  const Generation ample = generate(config_of(checkpoint, "fp8"), checkpoint);
+TEST_P(KvCacheIn8Bits, BlocksAndTheirScalesGoTogether) {
+  const auto [checkpoint, type] = GetParam();
+  const Generation ample = generate(config_of(checkpoint, type), checkpoint);
   ASSERT_EQ(ample.outputs.size(), 6u);
   EXPECT_EQ(ample.preemptions, 0);
-  EngineConfig swap = config_of(checkpoint, "fp8");
+  EngineConfig swap = config_of(checkpoint, type);
   swap.mutable_cache()->set_num_gpu_blocks_override(42);
   swap.mutable_scheduling()->set_preemption_mode(testing::preemption_name(PreemptionMode::kSwap));
   swap.mutable_loading()->set_enforce_eager(true);
@@ -68,16 +69,23 @@ TEST_P(KvCacheF8, BlocksAndTheirScalesGoTogether) {
   EXPECT_NE(generate(config_of(checkpoint, "auto"), checkpoint).outputs, ample.outputs);
 }
 
-INSTANTIATE_TEST_SUITE_P(, KvCacheF8, ::testing::Values("bart-tiny", "bart-odd-heads"),
-                         [](const auto& info) { return std::string(info.param).substr(5, 3); });
+INSTANTIATE_TEST_SUITE_P(, KvCacheIn8Bits,
+                         ::testing::Combine(::testing::Values("bart-tiny", "bart-odd-heads"),
+                                            ::testing::Values("fp8", "int8")),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)).substr(5, 3) + "_" +
+                                  std::get<1>(info.param);
+                         });
 
 TEST(KvCacheSpec, HalfTheBytesOfBFloat16) {
-  const KvCacheSpec bf16{12, 16, 64, DType::kBF16}, f8{12, 16, 64, DType::kF8E4M3};
+  const KvCacheSpec bf16{12, 16, 64, DType::kBF16}, f8{12, 16, 64, DType::kF8E4M3},
+      i8{12, 16, 64, DType::kI8};
   EXPECT_EQ(bf16.block_bytes(16), size_t{2} * 12 * 16 * 16 * 128);
   EXPECT_EQ(f8.block_bytes(16), size_t{2} * 12 * 16 * 16 * 65);
+  EXPECT_EQ(i8.block_bytes(16), size_t{2} * 12 * 16 * 16 * 68);
 }
 
-TEST(KvCacheF8OnACpu, NeedsADeviceThatConverts) {
+TEST(KvCacheOnACpu, NeedsADeviceThatConverts) {
   EngineConfig config = config_of("bart-tiny", "fp8");
   config.mutable_loading()->set_device("cpu");
   try {
@@ -89,4 +97,4 @@ TEST(KvCacheF8OnACpu, NeedsADeviceThatConverts) {
 }
 
 }  // namespace
-}  // namespace tandem::kv_cache_f8_test
+}  // namespace tandem::kv_cache_8_bits_test

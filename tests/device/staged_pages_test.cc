@@ -102,7 +102,7 @@ TEST_P(StagedPagesOf, BlocksArriveAsTheyWere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StagedPagesOf,
-                         ::testing::Values(DType::kF32, DType::kF16, DType::kF8E4M3));
+                         ::testing::Values(DType::kF32, DType::kF16, DType::kF8E4M3, DType::kI8));
 
 }  // namespace
 }  // namespace tandem::staged_pages_test

@@ -105,22 +105,21 @@ TEST(DeviceCli, TheCpusTokens) {
       generate({"--device", "cuda", "--dtype", "float32", "--num-speculative-tokens", "3"});
   EXPECT_EQ(drafted.out, plain) << drafted.err;
   // 8-bit keys and values, alone and on two ranks.
-  for (const char* dtype : {"float32", "bfloat16", "float16"})
-    EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype, "--kv-cache-dtype", "fp8"}).status, 0)
-        << dtype;
-  const ProcessResult one = generate({"--device", "cuda", "--dtype", "float32", "--kv-cache-dtype",
-                                      "fp8", "--enforce-eager"}),
-                      two = generate({"--device", "cuda:0", "--dtype", "float32",
-                                      "--kv-cache-dtype", "fp8_e4m3", "--tensor-parallel-size", "2",
-                                      "--distributed-executor-backend", "threads"});
-  EXPECT_EQ(two.status, 0) << two.err;
-  EXPECT_EQ(one.out, two.out);
-  EXPECT_FALSE(one.out.empty());
-  expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "int8"}),
-                 {"--kv-cache-dtype", "int8 is for CPUs", "fp8"});
-  const Variable ampere("TANDEM_EMULATOR_CAPABILITY", "8.6");
-  expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "fp8"}),
-                 {"--kv-cache-dtype", "8.9", "8.6"});
+  for (const char* pages : {"fp8_e4m3", "int8"}) {
+    for (const char* dtype : {"float32", "bfloat16", "float16"}) {
+      const ProcessResult r =
+          generate({"--device", "cuda", "--dtype", dtype, "--kv-cache-dtype", pages});
+      EXPECT_EQ(r.status, 0) << dtype << " " << pages << r.err;
+    }
+    const ProcessResult one = generate({"--device", "cuda", "--dtype", "float32",
+                                        "--kv-cache-dtype", pages, "--enforce-eager"}),
+                        two = generate({"--device", "cuda:0", "--dtype", "float32",
+                                        "--kv-cache-dtype", pages, "--tensor-parallel-size", "2",
+                                        "--distributed-executor-backend", "threads"});
+    EXPECT_EQ(two.status, 0) << two.err;
+    EXPECT_EQ(one.out, two.out) << pages;
+    EXPECT_FALSE(one.out.empty());
+  }
   expect_problem(generate({"--device", "cuda:1"}), {"device", "cuda:1"});
   // Steps are recorded first, and it is said.
   const ProcessResult recorded = generate({"--device", "cuda", "--cudagraph-capture-sizes", "1,2",
@@ -144,6 +143,32 @@ TEST(DeviceCli, TheCpusTokens) {
   }
   expect_problem(generate({"--device", "cuda", "--dtype", "int8", "--quantization", "int4"}),
                  {"--quantization", "int4 does not go with --dtype int8"});
+}
+
+// fp8 needs a device that converts, int8 works on all.
+TEST(DeviceCli, KeysAndValuesIn8BitsByCapability) {
+  const std::vector<std::string> flags{"--dtype", "float32", "--kv-cache-dtype", "int8"};
+  const auto on = [&](const char* device) {
+    std::vector<std::string> all = flags;
+    all.insert(all.end(), {"--device", device});
+    return generate(all);
+  };
+  const std::string cpu = on("cpu").out;
+  ASSERT_FALSE(cpu.empty());
+  const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
+  for (const char* capability : {"7.5", "8.6", "9.0"}) {
+    const Variable device("TANDEM_EMULATOR_CAPABILITY", capability);
+    const ProcessResult r = on("cuda");
+    EXPECT_EQ(r.status, 0) << capability << r.err;
+    EXPECT_EQ(r.out, cpu) << capability;
+    for (const char* dtype : {"float16", "bfloat16"})
+      EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype, "--kv-cache-dtype", "int8"}).status,
+                0)
+          << capability << " " << dtype;
+    if (capability == std::string("9.0")) continue;
+    expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "fp8"}),
+                   {"--kv-cache-dtype", "8.9", capability, "int8"});
+  }
 }
 
 // Layers split over devices, and encoders on devices of their own. Beams and sampling, too. (The
@@ -177,9 +202,9 @@ TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
       EXPECT_EQ(r.out, expected[i]) << flags[0] << " " << flags[1] << ", request " << i;
     }
   }
-  for (const char* dtype : {"bfloat16", "float16", "fp8"}) {  // fp8: of keys and values
+  for (const char* dtype : {"bfloat16", "float16", "fp8", "int8"}) {
     std::vector<std::string> one{"--device", "cuda"};
-    const bool pages = dtype == std::string("fp8");
+    const bool pages = dtype == std::string("fp8") || dtype == std::string("int8");
     one.insert(one.end(), {pages ? "--kv-cache-dtype" : "--dtype", dtype});
     const std::string expected_of_type = generate(one).out;
     ASSERT_FALSE(expected_of_type.empty());

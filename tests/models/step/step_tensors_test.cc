@@ -321,7 +321,7 @@ TEST(StepPlan, EightBitPagesAreReadInRows) {
   StepLayout layout = kLayout;
   const StepPlan tiles(ctx, in, layout, StepHalf::kDecoder);
   EXPECT_TRUE(tiles.self.rows.empty() && tiles.cross.rows.empty());
-  layout.f8_pages = true;
+  layout.pages_in_8_bits = true;
   const StepPlan rows(ctx, in, layout, StepHalf::kDecoder);
   EXPECT_TRUE(rows.self.tiles.empty() && rows.cross.tiles.empty());
   EXPECT_FALSE(rows.self.rows.empty() || rows.cross.rows.empty());
