@@ -282,11 +282,11 @@ class RepeatingTexts : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(RepeatingTexts, AreTheCpus) { expect_the_cpus(GetParam(), 25, repeating_params_of); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Settings, RepeatingTexts,
-    ::testing::Values(Setting{"looked_up", 2000, false, kAuto, kLookedUp},
-                      Setting{"swapped", 120, true, PreemptionMode::kSwap, kLookedUp}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Settings, RepeatingTexts,
+                         ::testing::Values(Setting{"looked_up", 2000, false, kAuto, kLookedUp},
+                                           Setting{"swapped", 120, true, PreemptionMode::kSwap,
+                                                   kLookedUp}),
+                         [](const auto& info) { return info.param.name; });
 
 class ListsAhead : public ::testing::TestWithParam<Setting> {};
 
