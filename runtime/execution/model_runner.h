@@ -42,7 +42,7 @@ struct RankModel {
   std::optional<LoadedDraftModel> draft_model = {};  // makes the drafts that are asked for
   // Of requests that have one; null: there are none.
   std::shared_ptr<ConstraintStore> constraints = {};
-  // Of the model, which was built with its set; null: requests have none. CPU only.
+  // Of the model, which was built with its set; null: requests have none.
   std::shared_ptr<AdapterStore> adapters = {};
   // Null: the model is not split by layers.
   std::shared_ptr<Pipeline> pipeline = {};

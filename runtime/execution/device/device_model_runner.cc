@@ -118,8 +118,14 @@ void DeviceModelRunner::wait_for_choices() {
     complete_all_but(0);
 }
 
-// Until the host knows all tokens, if it must to say what to do with the next ones.
+// Until the host knows all tokens, if it must to say what to do with the next ones. A draft model
+// runs many steps before this one: the marks of those under way would be forgotten.
 void DeviceModelRunner::wait_for_tokens(const ModelStep& step) {
+  const auto asks = [](const WorkerGroup* group) {
+    return std::any_of(group->seqs.begin(), group->seqs.end(),
+                       [](const WorkerSequence& seq) { return seq.num_drafts > 0; });
+  };
+  if (std::any_of(step.scheduled.begin(), step.scheduled.end(), asks)) return complete_all_but(0);
   if (flights_.empty() || !flights_.back().decoder) return;
   const auto vocabulary = stages_.model().config().vocab_size;
   for (const auto* group : step.scheduled)

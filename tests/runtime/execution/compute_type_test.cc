@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "models/inspect.h"
+#include "runtime/execution/engine_config.h"
 #include "tests/support/goldens/golden_twins.h"
 
 namespace tandem {
@@ -85,6 +86,28 @@ TEST(ComputeType, OnlyFloat32IsCalledExact) {
   }
   EXPECT_NE(line(DType::kBF16, DType::kBF16).find("the type of the files"), std::string::npos);
   EXPECT_EQ(line(DType::kBF16, DType::kF32).find("the type of the files"), std::string::npos);
+}
+
+StoredType draft_type(const std::string& said, DType of_model, bool on_cpu) {
+  EngineConfig config;
+  config.mutable_drafting()->set_draft_dtype(said);
+  return draft_type_of(config, {of_model, Quantization::kNone}, on_cpu);
+}
+
+TEST(ComputeType, DraftsAreInt8OnACpuAndTheModelsOnADevice) {
+  const auto type = [](DType dtype, Quantization q = Quantization::kNone) {
+    return StoredType{dtype, q};
+  };
+  EXPECT_EQ(draft_type("auto", DType::kF32, true), type(DType::kI8));
+  EXPECT_EQ(draft_type("auto", DType::kI4, true), type(DType::kI4));
+  EXPECT_EQ(draft_type("float32", DType::kI8, true), type(DType::kF32));
+  EXPECT_EQ(draft_type("auto", DType::kBF16, false), type(DType::kBF16));
+  EXPECT_EQ(draft_type("bfloat16", DType::kBF16, false), type(DType::kBF16));
+  EXPECT_EQ(draft_type("int8", DType::kF16, false), type(DType::kF16, Quantization::kInt8));
+  EXPECT_EQ(draft_type("int4", DType::kF32, false), type(DType::kF32, Quantization::kInt4));
+  EXPECT_THROW(draft_type("float16", DType::kF32, true), InputError);
+  EXPECT_THROW(draft_type("float32", DType::kBF16, false), InputError);
+  EXPECT_THROW(draft_type("fp8", DType::kBF16, false), InputError);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // What only some workers of a group can, none of them does: beams that they search, drafts that
-// they verify.
+// they verify. A row costs what it costs the worst of them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -78,6 +79,21 @@ TEST(SupervisorAgreement, AsManyDraftsAsAllWorkersVerify) {
   EXPECT_EQ(agreed_drafts(8, 3), 3);
   EXPECT_EQ(agreed_drafts(0, 8), 0);
   EXPECT_THROW(agreed_drafts(8, -1), std::runtime_error);
+}
+
+TEST(SupervisorAgreement, RowsCostWhatTheyCostTheWorst) {
+  const auto agreed_rows = [](double first, double second) {
+    return agreed([&](int rank, auto& loaded) {
+             loaded.set_rows_of_a_step(rank == 0 ? first : second);
+           })
+        .rows_of_a_step;
+  };
+  EXPECT_EQ(agreed_rows(48, 48), 48);
+  EXPECT_EQ(agreed_rows(48, 2.5), 2.5);
+  EXPECT_EQ(agreed_rows(0, 48), 0) << "not said";
+  for (const double wrong :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(agreed_rows(48, wrong), std::runtime_error) << wrong;
 }
 
 }  // namespace
