@@ -3,21 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "kernels/core/plugin.h"
-#include "parallel/communicators/device_communicator.h"
-#include "parallel/communicators/shared_memory_communicator.h"
 #include "parallel/layers/layers.h"
 #include "tests/support/adapters/plain_adapters.h"
+#include "tests/support/ranks/device_ranks.h"
 
 namespace tandem::device_adapters_test {
 namespace {
@@ -52,26 +48,6 @@ std::vector<float> to_host(Context& ctx, const Tensor& t) {
     out.push_back(here.dtype() == DType::kF16 ? f16_to_float(bits) : bf16_to_float(bits));
   }
   return out;
-}
-
-// body(build) for every rank, each in a thread and with a device of its own.
-void run_devices(int ranks, DType dtype, const std::function<void(Build)>& body) {
-  setenv("TANDEM_EMULATOR_DEVICES", std::to_string(ranks).c_str(), 1);
-  ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
-  auto hosts = make_thread_communicators(ranks, {});
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      Context ctx(1, cuda_plugin()->make_backend(rank), dtype);
-      ctx.backend().begin_step();
-      std::shared_ptr<Communicator> group(std::move(hosts[static_cast<size_t>(rank)]));
-      if (ranks > 1) group = make_device_group(ctx, group, std::chrono::minutes(1));
-      body(Build{ctx, *group, dtype});
-      ctx.backend().synchronize();
-      group->barrier();
-    });
-  for (std::thread& thread : threads) thread.join();
-  unsetenv("TANDEM_EMULATOR_DEVICES");
 }
 
 struct Kind {
@@ -109,7 +85,9 @@ class AdaptedDeviceLayers : public ::testing::TestWithParam<Kind> {
                      const std::function<double(double)>& activation = nullptr) {
     const Kind& kind = GetParam();
     const ModuleChange first = low_rank(kIn, kOut, 10);
-    run_devices(kind.ranks, kind.dtype, [&](Build build) {
+    const testing::EmulatedDevices devices(kind.ranks);
+    ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
+    testing::run_devices(kind.ranks, kind.dtype, [&](Build build) {
       AdapterSet set;
       build.adapters = &set;
       const Made layer = make(build);
@@ -218,7 +196,9 @@ TEST_P(AdaptedDeviceTables, RowsGainWhatTheAdapterSays) {
   const std::vector<int32_t> ids = {3, 10, 0, 5, 9, 1, 7, 2}, positions = {0, 1, 2, 3, 0, 1, 2, 3};
   constexpr float kScale = 3.0f;
   const Kind& kind = GetParam();
-  run_devices(kind.ranks, kind.dtype, [&](Build build) {
+  const testing::EmulatedDevices devices(kind.ranks);
+  ASSERT_NE(cuda_plugin(), nullptr) << cuda_plugin_problem();
+  testing::run_devices(kind.ranks, kind.dtype, [&](Build build) {
     AdapterSet set;
     build.adapters = &set;
     VocabParallelEmbedding layer(*weights.find("t.weight"), build, kScale);

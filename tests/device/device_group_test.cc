@@ -2,48 +2,16 @@
 // those of the host.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels/core/plugin.h"
-#include "parallel/communicators/device_communicator.h"
-#include "parallel/communicators/shared_memory_communicator.h"
+#include "tests/support/ranks/device_ranks.h"
 
 namespace tandem::device_group_test {
 namespace {
 
-// As many emulated devices as asked for, while it lives. (Real ones stay as they are.)
-class EmulatedDevices {
- public:
-  explicit EmulatedDevices(int count) {
-    setenv("TANDEM_EMULATOR_DEVICES", std::to_string(count).c_str(), 1);
-  }
-  ~EmulatedDevices() { unsetenv("TANDEM_EMULATOR_DEVICES"); }
-  EmulatedDevices(const EmulatedDevices&) = delete;
-  EmulatedDevices& operator=(const EmulatedDevices&) = delete;
-};
-
-// body(ctx, group) for every rank, each in a thread and with a device of its own. There are as
-// many.
-void run_devices(int ranks, const std::function<void(Context&, Communicator&)>& body) {
-  auto hosts = make_thread_communicators(ranks, {});
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      Context ctx(1, cuda_plugin()->make_backend(rank), DType::kF32);
-      ctx.backend().begin_step();
-      const auto group = make_device_group(
-          ctx, std::shared_ptr<Communicator>(std::move(hosts[rank])), std::chrono::minutes(1));
-      body(ctx, *group);
-      ctx.backend().synchronize();
-      group->barrier();
-    });
-  for (std::thread& thread : threads) thread.join();
-}
+using testing::EmulatedDevices;
+using testing::run_devices;
 
 Tensor to_device(Context& ctx, const Tensor& host) {
   const Tensor there = ctx.backend().allocate(host.shape(), host.dtype());
@@ -67,7 +35,9 @@ class DeviceGroup : public ::testing::TestWithParam<int> {
 // Each rank to the next one, of either memory; what a device has sent may change behind it.
 TEST_P(DeviceGroup, Messages) {
   const int ranks = GetParam();
-  run_devices(ranks, [&](Context& ctx, Communicator& group) {
+  run_devices(ranks, DType::kF32, [&](const Build& build) {
+    Context& ctx = build.ctx;
+    Communicator& group = build.comm;
     const int before = group.rank() - 1, next = group.rank() + 1;
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI32})
       for (const bool on_device : {true, false}) {
@@ -93,7 +63,9 @@ TEST_P(DeviceGroup, Messages) {
 
 TEST_P(DeviceGroup, AllToAll) {
   const int ranks = GetParam();
-  run_devices(ranks, [&](Context& ctx, Communicator& group) {
+  run_devices(ranks, DType::kF32, [&](const Build& build) {
+    Context& ctx = build.ctx;
+    Communicator& group = build.comm;
     for (const int64_t rows : {1, 5})
       for (const bool on_device : {true, false}) {
         const Shape shape = {ranks * rows, 7};

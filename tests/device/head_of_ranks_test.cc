@@ -3,28 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <ostream>
 #include <random>
 #include <span>
-#include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "kernels/core/plugin.h"
 #include "kernels/row_math.h"
-#include "parallel/communicators/device_communicator.h"
-#include "parallel/communicators/shared_memory_communicator.h"
 #include "parallel/layers/layers.h"
+#include "tests/support/ranks/device_ranks.h"
 
 namespace tandem::head_of_ranks_test {
 namespace {
+
+using testing::EmulatedDevices;
+using testing::run_devices;
 
 constexpr int64_t kFeatures = 24;
 
@@ -36,34 +31,6 @@ struct Case {
   float cap = 0.0f;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
-
-// As many emulated devices as asked for, while it lives. (Real ones stay as they are.)
-class EmulatedDevices {
- public:
-  explicit EmulatedDevices(int count) {
-    setenv("TANDEM_EMULATOR_DEVICES", std::to_string(count).c_str(), 1);
-  }
-  ~EmulatedDevices() { unsetenv("TANDEM_EMULATOR_DEVICES"); }
-  EmulatedDevices(const EmulatedDevices&) = delete;
-  EmulatedDevices& operator=(const EmulatedDevices&) = delete;
-};
-
-// body(build) for every rank, each in a thread and with a device of its own.
-void run_devices(int ranks, DType dtype, const std::function<void(Build)>& body) {
-  auto hosts = make_thread_communicators(ranks, {});
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      Context ctx(1, cuda_plugin()->make_backend(rank), dtype);
-      ctx.backend().begin_step();
-      std::shared_ptr<Communicator> group(std::move(hosts[static_cast<size_t>(rank)]));
-      if (ranks > 1) group = make_device_group(ctx, group, std::chrono::minutes(1));
-      body(Build{ctx, *group, dtype});
-      ctx.backend().synchronize();
-      group->barrier();
-    });
-  for (std::thread& thread : threads) thread.join();
-}
 
 // The same on all ranks.
 Tensor some_values(const Shape& shape, unsigned seed) {

@@ -36,8 +36,8 @@ inline void repeat_rows(Random& random, const Tensor& w) {
 // equal.
 inline float some_cap(Random& random) { return random.pick({0.0f, 0.0f, 30.0f, 0.2f}); }
 
-// What linear_best() may say of the parts of a vocabulary: values of which many are equal, some
-// infinite or not numbers; ids in any order, each of a part once; log-sums as select() has them.
+// Answers of linear_best() for the parts of a vocabulary. Many values are equal; some are infinite
+// or not numbers. Ids are in any order, and a part's differ. Log-sums are those of select().
 struct PartsProblem {
   Tensor ids, values, log_sums;  // [parts, rows]
 };

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,26 @@ std::vector<SamplerSequence> views_at_launch(const std::vector<SampleRow>& rows,
   }
   return out;
 }
+
+// What was chosen for each row, in two lists however many rows there are.
+class TokensOfRows {
+ public:
+  // chosen: in the order of the rows.
+  TokensOfRows(const std::vector<VerifiedRows::Chosen>& chosen, size_t rows) : begin_(rows + 1, 0) {
+    for (const auto& [row, output] : chosen) {
+      tokens_.push_back(output.token_id());
+      ++begin_[row + 1];
+    }
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  }
+  std::span<const int32_t> of(size_t row) const {
+    return std::span(tokens_).subspan(begin_[row], begin_[row + 1] - begin_[row]);
+  }
+
+ private:
+  std::vector<int32_t> tokens_;
+  std::vector<size_t> begin_;
+};
 
 class DeviceModelRunner final : public ModelRunner {
  public:
@@ -69,7 +91,7 @@ class DeviceModelRunner final : public ModelRunner {
   void complete(Flight& flight);
   void take_tokens(Flight& flight);
   void take_encoder_seconds(Flight& flight);
-  void take_costs(Flight& flight, const std::vector<std::vector<int32_t>>& tokens, double seconds);
+  void take_costs(Flight& flight, const TokensOfRows& tokens, double seconds);
 
   StepStages stages_;
   const bool drafts_;  // steps may have some: what they take is told
@@ -209,10 +231,9 @@ void DeviceModelRunner::take_tokens(Flight& flight) {
   DeviceDecoder::Answer answer = decoder_.finish(*flight.decoder, views);
   flight.decoder.reset();
   std::vector<VerifiedRows::Chosen> chosen = flight.verified->take(std::move(answer.rows));
-  std::vector<std::vector<int32_t>> tokens(flight.sampled.size());
-  for (const auto& [row, output] : chosen) tokens[row].push_back(output.token_id());
+  const TokensOfRows tokens(chosen, flight.sampled.size());
   SequenceTable& table = stages_.table();
-  for (const auto& [row, token] : flight.placeholders.rows) table.know(token, tokens[row]);
+  for (const auto& [row, token] : flight.placeholders.rows) table.know(token, tokens.of(row));
   for (const auto& [round, beam, token] : flight.placeholders.beams)
     table.know(token, answer.rounds[round].token_ids(beam));
   for (size_t i = 0; i < answer.rounds.size(); ++i) {
@@ -224,13 +245,12 @@ void DeviceModelRunner::take_tokens(Flight& flight) {
 }
 
 // Drafts are made by what steps take, and by how often they were right.
-void DeviceModelRunner::take_costs(Flight& flight, const std::vector<std::vector<int32_t>>& tokens,
-                                   double seconds) {
+void DeviceModelRunner::take_costs(Flight& flight, const TokensOfRows& tokens, double seconds) {
   flight.out.set_seconds(seconds);
   DraftModel* const drafts = stages_.draft_model();
   if (drafts == nullptr) return;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    drafts->learn(flight.sampled[i].seq_id, static_cast<int>(tokens[i].size()) - 1);
+  for (size_t i = 0; i < flight.sampled.size(); ++i)
+    drafts->learn(flight.sampled[i].seq_id, static_cast<int>(tokens.of(i).size()) - 1);
   if (!flight.verified->was_drafted()) return;
   drafts->cost().add_target(flight.decoder_rows, seconds);
   flight.out.set_draft_cost(drafts->cost().ratio());

@@ -59,10 +59,10 @@ inline Tensor rounded(const Tensor& x, DType dtype) {
   return out;
 }
 
-// What activation(W x + bias) of a device may differ by from the reference's, entry by entry, its
-// last rounding apart: each term's share of the sum in f32, whatever the order; `of_terms` of each,
-// where terms are rounded before they are added; `of_sums`, where sums are rounded, with the bias
-// and without, before the activation (none is steeper than 1.13).
+// The largest difference from the reference that each entry of activation(W x + bias) may have, its
+// last rounding apart. It has each term's share of the sum in f32, in any order. Where terms are
+// rounded before they are added, it has `of_terms` of each. Where sums are rounded before the
+// activation, with the bias and without, it has `of_sums` (no activation is steeper than 1.13).
 inline Tensor allowed_of_product(const Tensor& w, const Tensor& x, const Tensor& bias,
                                  double of_terms, double of_sums) {
   const Tensor sums({x.dim(0), w.dim(0)}, DType::kF32);
