@@ -239,8 +239,9 @@ void add_drafting(CLI::App& app, EngineOptions& options) {
                  "id at the hub; without --num-speculative-tokens, up to 5 tokens")
       ->type_name("DIR|ORG/NAME");
   add_field(app, "draft-dtype", *options.config.mutable_drafting(),
-            "Type that the draft model computes in: float32, bfloat16, int8, int4, or auto: on a "
-            "CPU int8 (or int4 as the model), on a GPU the model's; drafts change no token");
+            "Type that the draft model computes in: float32, float16 (GPUs only), bfloat16, int8, "
+            "int4, or auto: on a CPU int8 (or int4 as the model), on a GPU the model's; drafts "
+            "change no token");
   app.add_option("--speculative-config", options.speculative_config,
                  "The same as a JSON object with vLLM's names: method (ngram or draft_model), "
                  "model, num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "
