@@ -36,6 +36,7 @@ struct Options {
   int max_num_batched_tokens = 16384, feed_forward_matrices = 2;
   bool eager = false;
   bool tuning = false;
+  bool batch_invariant = false;
   bool processors = false;
 };
 
@@ -188,6 +189,7 @@ int run(const Options& o) {
   config.mutable_loading()->set_enforce_eager(o.eager);
   config.mutable_loading()->add_cudagraph_capture_sizes(0);
   config.mutable_loading()->set_gemm_tuning(o.tuning ? "on" : "off");
+  config.mutable_loading()->set_batch_invariant(o.batch_invariant);
   config.mutable_scheduling()->set_max_num_batched_tokens(o.max_num_batched_tokens);
   for (const int batch : o.batches)
     config.mutable_loading()->add_cudagraph_capture_sizes(batch * o.beams);
@@ -237,6 +239,7 @@ int main(int argc, char** argv) {
   app.add_flag("--enforce-eager", o.eager, "no recorded steps");
   app.add_flag("--processors", o.processors,
                "a least length and no repeated trigrams, as summaries have: rows with logits");
+  app.add_flag("--batch-invariant", o.batch_invariant, "rows do not depend on others");
   app.add_flag("--gemm-tuning", o.tuning, "algorithms of products are measured first");
   CLI11_PARSE(app, argc, argv);
   try {

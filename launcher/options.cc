@@ -279,6 +279,10 @@ void EngineOptions::add_engine(CLI::App& app) {
   add_field(app, "gemm-tuning", loading,
             "off, or on: time several algorithms at the first product of each size on a GPU, "
             "and keep the fastest, in the user's cache too");
+  add_switch(
+      app, "--batch-invariant", loading, "batch_invariant",
+      "On a GPU in 16 bits: give a request the same answer, bit for bit, whatever shares its "
+      "batch, as a CPU does; steps take longer");
   add_field(app, "num-gpu-blocks-override", cache,
             "Number of KV cache blocks on the device, whichever device it is");
   app.add_option("--swap-space", swap_space, "Host memory for requests that had to make room")

@@ -76,6 +76,10 @@ class DeviceBackend {
   virtual void tune_products(const std::string& folder,
                              std::function<void(const std::string&)> warn) = 0;
 
+  // From now on the bits of a row of a result depend neither on the other rows nor on their number,
+  // as on CPUs. Some products take longer. Called before the first step.
+  virtual void be_batch_invariant() = 0;
+
   // Marks the end of the work so far in the stream. Numbers grow by 1. The last kMarksKept marks
   // can be queried.
   static constexpr uint64_t kMarksKept = 16;

@@ -63,6 +63,7 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   most_dependent_rows_ = capability_ >= 90 ? dependent_rows_wanted() : 0;
   most_best_rows_ = best_rows_wanted();
   most_direct_rows_ = direct_rows_wanted();
+  most_cluster_rows_ = cluster_rows_wanted();
   multiprocessors_ = properties.multiProcessorCount;
   cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);
   shared_limit_ = properties.sharedMemPerBlockOptin;
@@ -305,7 +306,8 @@ double CudaBackend::seconds_between(uint64_t from, uint64_t to) {
 }
 
 int CudaBackend::most_best_rows(const PackedWeight& weight) const {
-  if (weight.quantization() != Quantization::kNone) return 0;
+  // (The kernels of few rows and of more add in different orders.)
+  if (weight.quantization() != Quantization::kNone || batch_invariant_) return 0;
   const int of_tiles =
       best_tile_rows(weight.dtype(), weight.in_features(), capability_, shared_limit_);
   return std::min(most_best_rows_, std::max(kMostRowsAtOnce, of_tiles));

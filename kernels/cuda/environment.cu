@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda/environment.h"
+#include "kernels/cuda/linear/cluster_tiles.h"
 #include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/linear_best.h"
 
@@ -49,5 +50,7 @@ int best_rows_wanted() {
 }
 
 std::optional<int> direct_rows_wanted() { return rows_of("TANDEM_DIRECT_ROWS", kMostDirectRows); }
+
+int cluster_rows_wanted() { return rows_of("TANDEM_CLUSTER_ROWS", kMostClusterRows).value_or(0); }
 
 }  // namespace tandem::cuda

@@ -16,5 +16,8 @@ int best_rows_wanted();
 // The most rows that direct_tiles multiplies. TANDEM_DIRECT_ROWS: that number, from 0 to
 // kMostDirectRows, else InputError.
 std::optional<int> direct_rows_wanted();
+// The most rows that cluster_tiles multiplies, from 9 on. TANDEM_CLUSTER_ROWS: that number, from 0
+// to kMostClusterRows, else InputError. 0: no device has shown its gain yet.
+int cluster_rows_wanted();
 
 }  // namespace tandem::cuda

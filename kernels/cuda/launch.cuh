@@ -5,6 +5,8 @@
 // TANDEM_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...); a kernel template in
 // parentheses: TANDEM_LAUNCH((norm<float, 4>), ...). What a kernel does first is
 // wait_for_earlier_kernels().
+// TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, cluster, ...): the same in clusters of `cluster`
+// blocks, 1 to 8, side by side in x (kernels/cuda/hardware/cluster.cuh).
 // TANDEM_DYNAMIC_SHARED(name): unsigned char* name, the dynamic shared memory, 128-byte aligned.
 //
 // wait_for_earlier_kernels(): every thread of every kernel begins with it. What earlier kernels of

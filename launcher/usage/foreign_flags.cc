@@ -85,6 +85,8 @@ constexpr ForeignFlag kForeign[] = {
     {"--enable-chunked-prefill --scheduling-policy --async-scheduling --num-scheduler-steps "
      "--long-prefill-token-threshold --disable-sliding-window --scheduler-cls",
      "", kNoNeed},
+    {"--enable-deterministic-inference --deterministic --vllm-batch-invariant", "--batch-invariant",
+     ""},
     {"--disable-cuda-graph --no-cuda-graph", "--enforce-eager", ""},
     {"--cpu-offload-gb --kv-cache-memory-bytes --kv-transfer-config", "--kv-cache-memory", ""},
     {"--mem-fraction-static --gpu-memory-fraction", "--gpu-memory-utilization", ""},

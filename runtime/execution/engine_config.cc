@@ -301,11 +301,20 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   if (f8_kv_cache && !backend->f8_pages())
     throw not_supported("--kv-cache-dtype",
                         kNoF8 + ("; this is " + backend->name() + ", which has int8"));
+  if (config.loading().batch_invariant()) backend->be_batch_invariant();
   spdlog::info("rank {} computes on {}", rank, backend->name());
   if (tunes_gemms(config))
     backend->tune_products(
         cache_folder(), [](const std::string& what) { spdlog::warn("--gemm-tuning: {}", what); });
   return std::make_unique<Context>(threads, std::move(backend), dtype);
+}
+
+void check_sums_of_ranks(const EngineConfig& config, const Context& ctx, int ranks) {
+  // (Of two numbers either order is the same.)
+  if (config.loading().batch_invariant() && !ctx.on_cpu() && ranks > 2)
+    throw not_supported("--batch-invariant",
+                        "with more than two GPUs of tensor parallelism NCCL adds in an order that "
+                        "depends on the number of rows");
 }
 
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache,

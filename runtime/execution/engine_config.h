@@ -65,6 +65,10 @@ Quantization resolve_quantization(const EngineConfig& config);
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank = 0);
 
+// Throws InputError for --batch-invariant with GPUs of so many ranks of tensor parallelism that the
+// order of their sums may depend on the number of rows.
+void check_sums_of_ranks(const EngineConfig& config, const Context& ctx, int ranks);
+
 // What cudagraph_capture_sizes says: each a padded_size(), none twice, the largest first, no more
 // than max_num_seqs needs. Where it says nothing, all of those up to 512 sequences; none with
 // enforce_eager.

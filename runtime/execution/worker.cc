@@ -99,6 +99,7 @@ class ModelWorker final : public Worker {
     if (ctx_->on_cpu())
       check_weights_fit(model_config, checkpoint, dtype, comm_->size(), available_memory(),
                         stage ? &*stage : nullptr);
+    check_sums_of_ranks(config_, *ctx_, comm_->size());
     make_adapters(model_config, build);
     model_ = load_model(model_config, checkpoint, build, progress);
     if (pipeline_) check_layers(model_config);

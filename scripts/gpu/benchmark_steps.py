@@ -14,6 +14,7 @@ from check_steps import Failed, NotRun, Step, TooLong, independent, setting
 # cuBLASLt's products and logits where ours would be (docs/gpu.md).
 library = setting("TANDEM_DIRECT_ROWS", "0")
 heads_apart = setting("TANDEM_HEAD_BEST_ROWS", "0")
+clusters = setting("TANDEM_CLUSTER_ROWS", "128")
 BATCHES = "1,8,32,64,128"
 REPEAT = 7
 # A tiny model shows that the steps work where there is no GPU.
@@ -247,6 +248,10 @@ STEPS = [
          heads_apart(tandem("1,32,128", 5, beside="of best"))),
     Step("bench.library", "the same with cuBLASLt's products and heads from 9 rows on, beside ours", 35, 12,
          library(heads_apart(tandem("32,64,128", 5, beside="of ours")))),
+    Step("bench.clusters", "the same with products of 9 to 128 rows by clusters, beside as they are", 35, 12,
+         clusters(tandem("16,32,64,128", 5, beside="of plain"))),
+    Step("bench.invariant", "the same with --batch-invariant, beside without", 40, 12,
+         tandem("1,32,128", 3, "--batch-invariant", beside="of plain")),
     Step("bench.processors", "the same with a least length and no repeated trigrams, beside without", 45, 15,
          tandem(BATCHES, 5, "--processors", beside="of plain")),
     Step("bench.tuned", "the same with --gemm-tuning on, beside off", 75, 25, tandem("64,128", 5, "--gemm-tuning", beside="of untuned")),

@@ -350,6 +350,30 @@ def drafted(run):
             "rows": looked_up["rows"] + of_model["rows"]}
 
 
+def answers(run, name, *arguments):
+    """What the program says to a checkpoint's cases in bf16, by case: tokens, scores."""
+    folder = run.models / name
+    lines = "".join(json.dumps(as_request(c)) + "\n" for c in run.cases(folder))
+    status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", "--device", run.device, "--dtype", "bfloat16",
+                              *SMALL_CACHE, *run.at_start, *arguments, given=lines)
+    if status != 0:
+        raise Failed(f"tandem ended with status {status}")
+    rows = map(json.loads, filter(None, text.splitlines()))
+    return {row["id"]: [(o["token_ids"], o.get("score"), o.get("cumulative_logprob")) for o in row["outputs"]] for row in rows}
+
+
+def invariant(run):
+    """--batch-invariant: a request's answer, bit for bit, alone and beside all others."""
+    rows = []
+    for name in [TINY, "examples/demo-model"] if run.about["kind"] == "gpu" else [TINY]:
+        together = answers(run, name, "--batch-invariant")
+        alone = answers(run, name, "--batch-invariant", "--max-num-seqs", "8", "--max-num-batched-tokens", "600")
+        rows.append({"checkpoint": name, "cases": len(alone), "equal": sum(together[case] == alone[case] for case in alone)})
+    if any(row["equal"] < row["cases"] for row in rows):
+        raise Failed("answers depend on the batch", {"rows": rows})
+    return {"rows": rows}
+
+
 STEPS = [
     Step("libraries", "every program and the plugin find all their libraries", 30, 1, libraries),
     Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 100, 15, kernels),
@@ -361,6 +385,7 @@ STEPS = [
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
     Step("goldens.tuned", "the same in fp32 with --gemm-tuning on, which measures, and again with what it kept: exact", 90, 10, tuned),
     Step("goldens.drafts", "the same in fp32 with drafts, looked up and by a draft model: exact", 90, 10, drafted),
+    Step("goldens.invariant", "bf16 with --batch-invariant: the same bits in small batches and in one", 60, 10, invariant),
     Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),
     Step("goldens.float16", "the same in fp16: most tokens", 60, 10, goldens("float16")),
     Step("ranks.1", "fp32 goldens, one rank", 60, 10, ranks(1)),

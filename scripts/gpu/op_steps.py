@@ -4,7 +4,7 @@ import io
 import json
 import re
 
-from benchmark_steps import SMALL, ended, measure, model
+from benchmark_steps import SMALL, clusters, ended, measure, model
 from check_steps import Failed, NotRun, Step
 
 TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
@@ -145,6 +145,8 @@ def profiled_prompts(run):
 STEPS = [
     Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
     Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, table("products")),
+    Step("ops.clusters", "the products of 16 to 128 rows by clusters", 40, 12,
+         clusters(lambda run: {"rows": bench_ops(run, "products", "--batch", "16,32,64,128")})),
     Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
     Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,

@@ -118,6 +118,7 @@ TEST(ForeignFlags, AreAnsweredWithOurs) {
       {{"generate", kTiny, "x", "--diversity-penalty", "1"}, "not built"},
       {{"serve", kTiny, "--enable-lora"}, "needs no flag"},
       {{"serve", kTiny, "--lora-paths", "a=b"}, "here it is --lora-modules"},
+      {{"serve", kTiny, "--enable-deterministic-inference"}, "here it is --batch-invariant"},
       {{"generate", kTiny, "x", "--guided-json", "{}"}, "a request asks for it"},
       {{"serve", kTiny, "--guided-decoding-backend", "auto"}, "needs no flag"},
       {{"transcribe", kTiny, "x.wav", "--initial-prompt", "Names"}, "here it is --prompt"},

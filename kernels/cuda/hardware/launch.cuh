@@ -7,8 +7,10 @@
 
 #include "kernels/cuda/host/launch_stream.h"
 
-#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)    \
-  ::tandem::cuda::launch_kernel(kernel, (grid), (block), (shared), \
+#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...) \
+  TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, 1, shared, stream __VA_OPT__(, ) __VA_ARGS__)
+#define TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, cluster, shared, stream, ...) \
+  ::tandem::cuda::launch_kernel(kernel, (grid), (block), (cluster), (shared),     \
                                 (stream)__VA_OPT__(, ) __VA_ARGS__)
 #define TANDEM_DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 
@@ -23,18 +25,26 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 
 // Failures are left in cudaGetLastError.
 template <class... Parameters, class... Arguments>
-void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
-                   LaunchStream stream, Arguments&&... arguments) {
+void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, unsigned cluster,
+                   size_t shared, LaunchStream stream, Arguments&&... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream.stream;
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &overlap;
-  config.numAttrs = stream.overlaps ? 1 : 0;
+  cudaLaunchAttribute attributes[2]{};
+  config.attrs = attributes;
+  if (stream.overlaps) {
+    cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    cudaLaunchAttribute& of_cluster = attributes[config.numAttrs++];
+    of_cluster.id = cudaLaunchAttributeClusterDimension;
+    of_cluster.val.clusterDim.x = cluster;
+    of_cluster.val.clusterDim.y = of_cluster.val.clusterDim.z = 1;
+  }
   cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
 }
 

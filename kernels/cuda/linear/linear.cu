@@ -1,5 +1,8 @@
 // linear(): which kernels, and their scratch.
+#include <algorithm>
+
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/linear/cluster_tiles.h"
 #include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/epilogue.cuh"
 #include "kernels/cuda/linear/weight_path.h"
@@ -51,11 +54,27 @@ WeightProduct product_of(const ops::LinearArgs& args) {
   return p;
 }
 
+// The product's rows [first, first + count).
+WeightProduct rows_of(WeightProduct p, int64_t first, int64_t count) {
+  const auto bytes = [&](int64_t stride, DType type) {
+    return first * stride * static_cast<int64_t>(size_of(type));
+  };
+  p.x = static_cast<const char*>(p.x) + bytes(p.x_stride, p.type);
+  p.epilogue.out =
+      static_cast<char*>(p.epilogue.out) + bytes(p.epilogue.out_stride, p.epilogue.out_type);
+  p.rows = count;
+  return p;
+}
+
+// (Some rows at a time: more come only where rows must not depend on others, and need not all have
+// their parts' sums in memory.)
 void run_tiles(Context& ctx, const WeightProduct& p) {
   const int parts = tile_parts(p.n, p.pitch);
   Tensor sums;
-  if (parts > 1) sums = ctx.make({parts, p.rows, p.n}, DType::kF32);
-  weight_tiles(p, parts > 1 ? sums.data<float>() : nullptr, stream_of(ctx));
+  if (parts > 1) sums = ctx.make({parts, std::min(p.rows, kMostTileRows), p.n}, DType::kF32);
+  for (int64_t first = 0; first < p.rows; first += kMostTileRows)
+    weight_tiles(rows_of(p, first, std::min(kMostTileRows, p.rows - first)),
+                 parts > 1 ? sums.data<float>() : nullptr, stream_of(ctx));
 }
 
 // What cuBLASLt does not multiply, weight_rows() does: slower, all sizes.
@@ -110,7 +129,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
       reinterpret_cast<uintptr_t>(p.x) | static_cast<uintptr_t>(p.x_stride) * size_of(p.type);
   const auto& backend = static_cast<CudaBackend&>(ctx.backend());
   const int capability = backend.capability();
-  const WeightShape shape{p.rows, p.n, p.k, p.type, p.quantization, at % 16 == 0, capability};
+  const bool invariant = backend.batch_invariant();
+  const WeightShape shape{p.rows,         p.n,          p.k,        p.type,
+                          p.quantization, at % 16 == 0, capability, invariant};
   switch (weight_path(shape)) {
     case WeightPath::kRows: return weight_rows(p, stream_of(ctx));
     case WeightPath::kTiles: return run_tiles(ctx, p);
@@ -118,6 +139,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
     case WeightPath::kProduct: break;
   }
   if (p.quantization != Quantization::kNone) return run_widened(ctx, args, p);
+  if ((invariant || p.rows <= backend.most_cluster_rows()) && takes_cluster_tiles(p, capability))
+    return cluster_tiles(p, capability, stream_of(ctx));
+  if (invariant) return weight_rows(p, stream_of(ctx));
   if (p.rows <= backend.most_direct_rows(p) && takes_direct_tiles(p, capability))
     return direct_tiles(p, stream_of(ctx));
   const bool relu = args.activation == Activation::kRelu;

@@ -1,6 +1,6 @@
-// Products of 16-bit weights on tensor cores whose rows of x are whole in shared memory
-// (best_tiles.cu): a block of 256 threads has some features and 16, 32 or 64 tokens;
-// weights pass through shared memory in stages of 64 elements of k.
+// Products of 16-bit weights on tensor cores (best_tiles.cu, cluster_tiles.cu): a block of 256
+// threads has some features and 16 to 128 tokens; weights pass through shared memory in stages of
+// 64 elements of k, and rows of x lie there whole or in such stages too.
 //
 // A sum adds its elements in the same order whatever the tokens and features of the block.
 #pragma once
@@ -17,11 +17,11 @@ constexpr int kStep = 64;   // elements of k
 constexpr int kPiece = 8;   // elements of 16 bytes
 constexpr int kStages = 4;  // of which all but one are on their way
 
-// Half a step of each feature after the other: 64 bytes of a row and of the next are in different
-// banks.
-template <int kFeatures>
+// Half a step of each feature (or token) after the other: 64 bytes of a row and of the next are in
+// different banks.
+template <int kRows>
 struct Stage {
-  alignas(16) unsigned char weight[2][kFeatures][kStep];
+  alignas(16) unsigned char weight[2][kRows][kStep];
 };
 
 // Elements from a token's row in shared memory to the next, so that two rows are in different
@@ -31,19 +31,27 @@ __host__ __device__ constexpr int row_pitch(int64_t k) {
 }
 __host__ __device__ constexpr int64_t steps_of(int64_t k) { return (k + kStep - 1) / kStep; }
 
+// Rows of a matrix of k columns that begin `pitch` bytes apart, from `first` on; zeros behind the
+// last one, `rows` - 1, and behind k.
+template <int kRows>
+__device__ __forceinline__ void load_stage(const void* matrix, int64_t rows, int64_t pitch,
+                                           int64_t columns, Stage<kRows>& stage, int64_t first,
+                                           int64_t step) {
+  constexpr int kPieces = kStep / kPiece;
+#pragma unroll
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPieces; i += kThreads) {
+    const int row = i / kPieces, piece = i % kPieces;
+    const int64_t k = step * kStep + piece * kPiece;
+    const bool there = first + row < rows && k < columns;  // columns % 8 = 0
+    cp_async_16(&stage.weight[piece / 4][row][piece % 4 * 16],
+                static_cast<const char*>(matrix) + (there ? (first + row) * pitch + k * 2 : 0),
+                there);
+  }
+}
 template <int kFeatures>
 __device__ __forceinline__ void load_stage(const WeightProduct& p, Stage<kFeatures>& stage,
                                            int64_t feature, int64_t step) {
-  constexpr int kPieces = kStep / kPiece;
-  const char* weight = static_cast<const char*>(p.weight);
-#pragma unroll
-  for (int i = static_cast<int>(threadIdx.x); i < kFeatures * kPieces; i += kThreads) {
-    const int row = i / kPieces, piece = i % kPieces;
-    const int64_t k = step * kStep + piece * kPiece;
-    const bool there = feature + row < p.n && k < p.k;  // k % 8 = 0
-    cp_async_16(&stage.weight[piece / 4][row][piece % 4 * 16],
-                weight + (there ? (feature + row) * p.pitch + k * 2 : 0), there);
-  }
+  load_stage(p.weight, p.n, p.pitch, p.k, stage, feature, step);
 }
 
 // The stages of a block, of which the first kStages - 1 were asked for, a group each.
@@ -86,8 +94,10 @@ struct WarpSums {
   }
   static __device__ __forceinline__ int first_feature() { return feature_group() * kOwnFeatures; }
 
-  // `rows`: the step's elements of the block's tokens, `pitch` elements from one to the next.
-  __device__ __forceinline__ void add(const Stage<kFeatures>& stage, const T* rows, int pitch) {
+  // `rows`: the step's elements of the block's tokens, `pitch` elements from one to the next, and
+  // `half_pitch` from the first half of the step to the second.
+  __device__ __forceinline__ void add(const Stage<kFeatures>& stage, const T* rows, int pitch,
+                                      int half_pitch = kStep / 2) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize, pair = lane % 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -107,7 +117,7 @@ struct WarpSums {
 #pragma unroll
       for (int t = 0; t < kOwn / 8; ++t) {
         const uint4 b = *reinterpret_cast<const uint4*>(
-            rows + (first_token() + t * 8 + lane / 4) * pitch + half * 32 + pair * kPiece);
+            rows + (first_token() + t * 8 + lane / 4) * pitch + half * half_pitch + pair * kPiece);
 #pragma unroll
         for (int m = 0; m < kMmas; ++m) {
           mma_m16n8k16<T>(sums[m][t], a[m][0], {b.x, b.y});

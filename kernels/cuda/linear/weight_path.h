@@ -12,7 +12,8 @@ namespace tandem::cuda {
 enum class WeightPath : uint8_t {
   kRows,        // weight_rows.cu: the weight once for a few rows, no tensor cores
   kTiles,       // weight_tiles.cu: quantised weights on tensor cores
-  kProduct,     // cuBLASLt; a quantised weight is written out in the activations' type before
+  kProduct,     // a 16-bit or f32 weight as it is, by cuBLASLt or tiles of ours; a quantised one is
+                // written out in the activations' type before
   kFp8Product,  // cuBLASLt's product of e4m3, both sides
 };
 
@@ -22,6 +23,8 @@ struct WeightShape {
   Quantization quantization;
   bool aligned;    // rows of x begin at multiples of 16 bytes
   int capability;  // 10 * major + minor
+  // The bits of a row must not depend on the number of rows (DeviceBackend::be_batch_invariant).
+  bool batch_invariant = false;
 };
 
 // Of one launch of weight_rows.cu's widest kernel.
@@ -48,8 +51,12 @@ constexpr bool tiles_possible(const WeightShape& s) {
          s.aligned && s.k % 8 == 0;
 }
 
-// Rounding the input to e4m3 does not depend on the number of rows.
+// Rounding the input to e4m3 does not depend on the number of rows. (The library's algorithms do:
+// where rows must not depend on others, inputs of fp8 weights are not rounded.)
 constexpr WeightPath weight_path(const WeightShape& s) {
+  if (s.batch_invariant && s.quantization != Quantization::kNone)
+    return tiles_possible(s) ? WeightPath::kTiles : WeightPath::kRows;
+  if (s.batch_invariant) return WeightPath::kProduct;
   if (multiplies_fp8(s)) return WeightPath::kFp8Product;
   if (s.rows <= most_rows(s.quantization)) return WeightPath::kRows;
   if (s.quantization == Quantization::kNone) return WeightPath::kProduct;

@@ -51,6 +51,7 @@ class HostDevice final : public DeviceBackend {
   void synchronize() override {}
   std::shared_ptr<void> watch(Check) override { return nullptr; }
   void tune_products(const std::string&, std::function<void(const std::string&)>) override {}
+  void be_batch_invariant() override {}
   uint64_t mark() override { return 0; }
   bool reached(uint64_t) override { return true; }
   void wait(uint64_t) override {}

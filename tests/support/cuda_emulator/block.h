@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bulk_copies.h"
+#include "cluster.h"
 #include "cuda_emulator.h"
 #include "sanitizers.h"
 
@@ -68,7 +69,8 @@ class Block {
  public:
   Block() = default;
   ~Block();
-  void run(const Kernel& kernel);
+  // All blocks of the kernel, or of each cluster the one of that rank.
+  void run(const Kernel& kernel, unsigned rank = 0, Cluster* cluster = nullptr);
 
   BlockVotes block_barrier(const char* name, int value);
   void warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&));
@@ -77,6 +79,8 @@ class Block {
     if (random_.below(8) == 0) yield();
   }
   void wait_for_phase();
+  void cluster_barrier();
+  const unsigned char* in_block_of_cluster(const void* own, size_t bytes, unsigned rank);
   void wake(unsigned thread);
   unsigned lane() const { return running_ % kWarp; }
   unsigned running_index() const { return running_; }
@@ -127,6 +131,9 @@ class Block {
   Worker* left_ = &scheduler_;  // the one that ran before it
   bool stopping_ = false;
   unsigned char* shared_ = nullptr;  // dynamic
+  Cluster* cluster_ = nullptr;       // null: no clusters
+  unsigned rank_ = 0;                // in it
+  bool meets_cluster_ = false;       // a thread is in Cluster::meet, or was
 };
 
 }  // namespace cuda_emulator

@@ -46,8 +46,10 @@ void Block::fail(const std::string& what) {
   std::abort();
 }
 
-void Block::run(const Kernel& kernel) {
+void Block::run(const Kernel& kernel, unsigned rank, Cluster* cluster) {
   kernel_ = &kernel;
+  cluster_ = cluster;
+  rank_ = rank;
   random_ = Random(seed);
   const dim3 b = kernel.block, g = kernel.grid;
   threads_.resize(b.x * b.y * b.z);
@@ -63,12 +65,14 @@ void Block::run(const Kernel& kernel) {
   shared_ = static_cast<unsigned char*>(memory);
   blockDim = b;
   gridDim = g;
-  std::vector<uint32_t> blocks(size_t{g.x} * g.y * g.z);
+  // (In the same order for all ranks, whose random numbers begin alike.)
+  std::vector<uint32_t> blocks(size_t{g.x} * g.y * g.z / kernel.cluster);
   for (uint32_t i = 0; i < blocks.size(); ++i) blocks[i] = i;
   shuffle(blocks);
+  if (cluster) random_ = Random(random_.next() + rank);
   scheduler_.marks.adopt_current();
   current = this;
-  for (uint32_t number : blocks) run_block(number);
+  for (uint32_t number : blocks) run_block(number * kernel.cluster + rank);
   current = nullptr;
 }
 
@@ -82,6 +86,7 @@ void Block::run_block(uint32_t number) {
   block_ = blockIdx = {number % g.x, number / g.x % g.y, number / g.x / g.y};
   std::memset(shared_, 0xff, kernel_->shared);
   poison_static_shared();
+  if (cluster_) cluster_->begin(rank_, shared_);
   alive_ = static_cast<unsigned>(threads_.size());
   for (unsigned w = 0; w < warps_.size(); ++w) {
     const unsigned lanes = std::min(kWarp, alive_ - w * kWarp);
@@ -97,6 +102,10 @@ void Block::run_block(uint32_t number) {
   if (alive_ != 0) fail_stuck();
   note_static_shared(kernel_->type);
   bulk_copies_.end_block();
+  if (cluster_ && !cluster_->end(rank_))
+    fail(
+        "a block ends whose shared memory others of its cluster may read: no barrier of the "
+        "cluster behind it");
 }
 
 // Which fiber goes on: that of a thread that can, one that is to begin others, or the scheduler,
@@ -264,6 +273,28 @@ void Block::pass_meeting(Warp& warp, size_t at) {
     if (lanes.mask >> i & 1) wake(first + i);
 }
 
+// The first thread that goes on waits for the other blocks, the others for it.
+void Block::cluster_barrier() {
+  block_barrier("a barrier of the cluster", 0);
+  if (cluster_ && !meets_cluster_) {
+    meets_cluster_ = true;
+    cluster_->meet();
+  }
+  block_barrier("a barrier of the cluster", 0);
+  meets_cluster_ = false;
+}
+
+const unsigned char* Block::in_block_of_cluster(const void* own, size_t bytes, unsigned rank) {
+  const auto* at = static_cast<const unsigned char*>(own);
+  if (at < shared_ || at + bytes > shared_ + kernel_->shared)
+    fail("a place in a cluster that is not in the dynamic shared memory");
+  std::string why = "the kernel has no clusters";
+  const unsigned char* there = cluster_ ? cluster_->shared_of(rank, why) : nullptr;
+  if (!there) fail("shared memory of block " + std::to_string(rank) + " of the cluster: " + why);
+  maybe_yield();
+  return there + (at - shared_);
+}
+
 // Nobody can go on: names some of those who wait.
 void Block::fail_stuck() {
   std::string text = "deadlock: " + std::to_string(alive_) + " threads wait for others, among them";
@@ -301,7 +332,8 @@ void run_kernel(const Kernel& kernel) {
   // One for each OS thread: its fibers are kept for the next kernel.
   static thread_local Block block;
   if (current) block.fail("a kernel launches a kernel");
-  block.run(kernel);
+  if (kernel.cluster == 1) return block.run(kernel);
+  run_clusters(kernel, block);
 }
 
 void wait_for_earlier_kernels() { here("a wait for earlier kernels").running().waited = true; }
@@ -341,6 +373,11 @@ void async_wait(unsigned groups_left) {
       std::memcpy(copy.to, copy.from, copy.size);
   }
   thread.copies.resize(left);
+}
+
+void cluster_barrier() { here("a barrier of the cluster").cluster_barrier(); }
+const void* in_block_of_cluster(const void* own, size_t bytes, unsigned rank) {
+  return here("a read from another block").in_block_of_cluster(own, bytes, rank);
 }
 
 void make_copy_barrier(const uint64_t* at, unsigned arrivals) {

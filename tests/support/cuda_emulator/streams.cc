@@ -178,7 +178,8 @@ void launch_kernel(Kernel kernel, cudaStream_t stream) {
   const dim3 b = kernel.block, g = kernel.grid;
   const uint64_t threads = uint64_t{b.x} * b.y * b.z;
   if (threads == 0 || threads > 1024 || b.z > 64 || g.x == 0 || g.y == 0 || g.z == 0 ||
-      g.x > 0x7fffffff || g.y > 65535 || g.z > 65535) {
+      g.x > 0x7fffffff || g.y > 65535 || g.z > 65535 || kernel.cluster > 8 || kernel.cluster == 0 ||
+      g.x % kernel.cluster != 0) {
     failed(cudaErrorInvalidConfiguration);
   } else if (kernel.shared > device.sharedMemPerBlockOptin) {
     failed(cudaErrorInvalidValue);

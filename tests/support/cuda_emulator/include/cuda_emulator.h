@@ -44,6 +44,7 @@ constexpr unsigned kWarp = 32;
 
 struct Kernel {
   dim3 grid, block;
+  unsigned cluster = 1;  // blocks side by side in x that read each other's shared memory
   size_t shared = 0;
   const char* type = "";  // of the closure, mangled: names the function that launches
   std::function<void()> thread;
@@ -56,8 +57,9 @@ void run_kernel(const Kernel& kernel);
 
 // The arguments are evaluated and copied when the kernel is launched, as on hardware.
 template <class F, class... Args>
-void launch(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, F kernel, Args... args) {
-  launch_kernel({grid, block, shared, typeid(F).name(), [=] { kernel(args...); }}, stream);
+void launch(dim3 grid, dim3 block, unsigned cluster, size_t shared, cudaStream_t stream, F kernel,
+            Args... args) {
+  launch_kernel({grid, block, cluster, shared, typeid(F).name(), [=] { kernel(args...); }}, stream);
 }
 
 // What kernels begin with; a thread that meets others before, or ends without, ends the process.
@@ -101,6 +103,12 @@ void store_late(int32_t* at, int32_t value);
 void async_copy(void* to, const void* from, size_t size, bool zero);
 void async_commit();
 void async_wait(unsigned groups_left);
+
+// Waits for all threads of all blocks of the cluster (cluster.h).
+void cluster_barrier();
+// Where `own`, a place in the dynamic shared memory, is in block `rank` of the cluster. Good until
+// the next cluster_barrier(), which that block must come to.
+const void* in_block_of_cluster(const void* own, size_t bytes, unsigned rank);
 
 // Barriers in shared memory that count arrivals and bytes, and the copies that bring these
 // (mbarrier, cp.async.bulk); what they must not do is in bulk_copies.h.

@@ -1,0 +1,74 @@
+// Blocks that meet (cluster.h).
+#include "cluster.h"
+
+#include <thread>
+
+#include "block.h"
+
+namespace cuda_emulator {
+
+void run_clusters(const Kernel& kernel, Block& first) {
+  Cluster cluster(kernel.cluster);
+  std::vector<std::thread> others;
+  for (unsigned rank = 1; rank < kernel.cluster; ++rank)
+    others.emplace_back([&, rank] { Block().run(kernel, rank, &cluster); });
+  first.run(kernel, 0, &cluster);
+  for (std::thread& other : others) other.join();
+}
+
+void Cluster::begin(unsigned rank, unsigned char* shared) {
+  std::unique_lock lock(mutex_);
+  blocks_[rank].shared = shared;
+  if (++begun_ < size()) {
+    passed_.wait(lock, [this, before = clusters_] { return clusters_ != before; });
+    return;
+  }
+  for (OfBlock& block : blocks_) block.ended = false, block.read_at = 0;
+  begun_ = met_ = 0;
+  barriers_ = 0;
+  alive_ = size();
+  ++clusters_;
+  passed_.notify_all();
+}
+
+void Cluster::pass_if_all_met() {
+  if (met_ == 0 || met_ < alive_) return;
+  met_ = 0;
+  ++barriers_;
+  passed_.notify_all();
+}
+
+void Cluster::meet() {
+  std::unique_lock lock(mutex_);
+  const uint64_t before = barriers_;
+  ++met_;
+  pass_if_all_met();
+  // (No barrier passes without this block, so the number goes one up.)
+  passed_.wait(lock, [&] { return barriers_ != before; });
+}
+
+unsigned char* Cluster::shared_of(unsigned rank, std::string& why) {
+  std::lock_guard lock(mutex_);
+  if (rank >= size()) {
+    why = "there is no such block in the cluster";
+  } else if (barriers_ == 0) {
+    why = "it may not have begun: no barrier of the cluster has passed";
+  } else if (blocks_[rank].ended) {
+    why = "it has ended";
+  } else {
+    blocks_[rank].read_at = barriers_;
+    return blocks_[rank].shared;
+  }
+  return nullptr;
+}
+
+bool Cluster::end(unsigned rank) {
+  std::lock_guard lock(mutex_);
+  if (barriers_ > 0 && blocks_[rank].read_at == barriers_) return false;
+  blocks_[rank].ended = true;
+  --alive_;
+  pass_if_all_met();
+  return true;
+}
+
+}  // namespace cuda_emulator

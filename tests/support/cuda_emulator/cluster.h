@@ -1,0 +1,53 @@
+// A cluster: blocks of one OS thread each, which meet and read each other's shared memory. A part
+// of the scheduler.
+//
+// What goes wrong on hardware now and then ends the process here: shared memory of a block that may
+// not have begun (no barrier of the cluster before it), or that may have ended (none behind it).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace cuda_emulator {
+
+class Block;
+struct Kernel;
+
+// All blocks of a kernel of clusters; those of rank 0 run in this OS thread, in `first`.
+void run_clusters(const Kernel& kernel, Block& first);
+
+class Cluster {
+ public:
+  explicit Cluster(unsigned blocks) : blocks_(blocks) {}
+
+  // By each block's OS thread, once for each cluster that runs: waits for the others. `shared`: its
+  // dynamic shared memory.
+  void begin(unsigned rank, unsigned char* shared);
+  // For the barrier of all blocks that have not ended.
+  void meet();
+  // The shared memory of block `rank`; null with the reason in `why` where nobody may read it.
+  unsigned char* shared_of(unsigned rank, std::string& why);
+  // False if others may still read this block's shared memory.
+  bool end(unsigned rank);
+  unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
+
+ private:
+  struct OfBlock {
+    unsigned char* shared = nullptr;
+    bool ended = false;
+    uint64_t read_at = 0;  // barriers that had passed when it was last read; 0: it was not
+  };
+  void pass_if_all_met();
+
+  std::mutex mutex_;
+  std::condition_variable passed_;
+  std::vector<OfBlock> blocks_;
+  unsigned begun_ = 0, alive_ = 0, met_ = 0;
+  uint64_t clusters_ = 0;  // that have begun
+  uint64_t barriers_ = 0;  // of this one
+};
+
+}  // namespace cuda_emulator

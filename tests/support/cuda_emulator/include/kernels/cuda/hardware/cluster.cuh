@@ -1,0 +1,18 @@
+// Stands in for kernels/cuda/hardware/cluster.cuh.
+#pragma once
+
+#include <cstring>
+
+#include "cuda_emulator.h"
+
+namespace tandem::cuda {
+
+inline void cluster_barrier() { ::cuda_emulator::cluster_barrier(); }
+
+inline float4 load_from_block(const float4* own, unsigned rank) {
+  float4 value;
+  std::memcpy(&value, ::cuda_emulator::in_block_of_cluster(own, sizeof value, rank), sizeof value);
+  return value;
+}
+
+}  // namespace tandem::cuda
