@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -334,10 +335,18 @@ void EngineOptions::find_draft_model(EngineConfig& config,
                                      const std::function<bool()>& stop) const {
   const std::string& name = config.drafting().draft_model();
   if (name.empty()) return;
-  config.mutable_drafting()->set_draft_model(
-      hub::find_model({name, "main", download_dir, hub::ModelFiles::kCheckpoint},
-                      hub::Settings::from_environment(), stop)
-          .string());
+  try {
+    config.mutable_drafting()->set_draft_model(
+        hub::find_model({name, "main", download_dir, hub::ModelFiles::kCheckpoint},
+                        hub::Settings::from_environment(), stop)
+            .string());
+  } catch (const InputError& e) {  // which names "model"
+    const std::string_view what = e.what(), named = "model: ";
+    throw InputError(
+        e.kind(),
+        "--draft-model: " + std::string(what.starts_with(named) ? what.substr(named.size()) : what),
+        "--draft-model");
+  }
 }
 
 void SamplingOptions::add(CLI::App& app, std::string_view without) {

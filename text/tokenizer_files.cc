@@ -122,6 +122,8 @@ void rebuild_byte_level(const TokenizerRule& rule, const OptionalFile& config,
 void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
   using Kind = TokenizerRule::Kind;
+  // (Rules look into the vocabulary themselves. Throws: it is no array.)
+  if (rule.kind == Kind::kUnigram) JsonView(out.document, out.file).at("model").at("vocab").size();
   out.left_out = rule.left_out;
   if (rule.stages != nullptr) {
     const json table = precompiled_of(JsonView(out.document, out.file));

@@ -78,7 +78,8 @@ class DeviceBackend {
 
   // From now on the bits of a row of a result depend neither on the other rows nor on their number,
   // as on CPUs. Some products take longer. Called before the first step.
-  virtual void be_batch_invariant() = 0;
+  void be_batch_invariant() { batch_invariant_ = true; }
+  bool batch_invariant() const { return batch_invariant_; }
 
   // Marks the end of the work so far in the stream. Numbers grow by 1. The last kMarksKept marks
   // can be queried.
@@ -90,7 +91,8 @@ class DeviceBackend {
   // The device's time between two reached marks.
   virtual double seconds_between(uint64_t from, uint64_t to) = 0;
 
-  // Whether attention of several queries may run as tiles on tensor cores.
+  // Whether attention of several queries may run as tiles on tensor cores. (A query's bits in tiles
+  // are others than in a row of its own.)
   virtual bool attention_tiles(DType dtype, int head_dim) const = 0;
 
   // The most rows of a product with this weight that ops::linear_best takes; 0: none.
@@ -114,6 +116,7 @@ class DeviceBackend {
 
  private:
   uint64_t next_key_ = 0;
+  bool batch_invariant_ = false;
 };
 
 }  // namespace tandem

@@ -307,7 +307,7 @@ double CudaBackend::seconds_between(uint64_t from, uint64_t to) {
 
 int CudaBackend::most_best_rows(const PackedWeight& weight) const {
   // (The kernels of few rows and of more add in different orders.)
-  if (weight.quantization() != Quantization::kNone || batch_invariant_) return 0;
+  if (weight.quantization() != Quantization::kNone || batch_invariant()) return 0;
   const int of_tiles =
       best_tile_rows(weight.dtype(), weight.in_features(), capability_, shared_limit_);
   return std::min(most_best_rows_, std::max(kMostRowsAtOnce, of_tiles));

@@ -56,7 +56,6 @@ class CudaBackend final : public DeviceBackend {
   }
   void tune_products(const std::string& folder,
                      std::function<void(const std::string&)> warn) override;
-  void be_batch_invariant() override { batch_invariant_ = true; }
   uint64_t mark() override;
   bool reached(uint64_t mark) override;
   void wait(uint64_t mark) override;
@@ -91,7 +90,6 @@ class CudaBackend final : public DeviceBackend {
   // The most rows, from 9 on, of a product that cluster_tiles computes rather than direct_tiles or
   // cuBLASLt (TANDEM_CLUSTER_ROWS at construction).
   int64_t most_cluster_rows() const { return most_cluster_rows_; }
-  bool batch_invariant() const { return batch_invariant_; }
   // The most bytes of shared memory of a block.
   size_t shared_limit() const { return shared_limit_; }
   // How many blocks with `shared` bytes run at once, up to `most` on a multiprocessor.
@@ -123,7 +121,6 @@ class CudaBackend final : public DeviceBackend {
   int most_best_rows_ = 0;
   std::optional<int> most_direct_rows_;
   int64_t most_cluster_rows_ = 0;
-  bool batch_invariant_ = false;
   int multiprocessors_ = 0;
   size_t cache_bytes_ = 0;  // L2
   size_t shared_limit_ = 0, shared_of_multiprocessor_ = 0, shared_of_system_ = 0;

@@ -217,7 +217,9 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
   tokens = static_cast<int32_t>(in.input_ids.size());
   self_pages = static_cast<int32_t>(in.attention.self_pages.page_indices.size());
   cross_pages = static_cast<int32_t>(in.attention.cross_pages.page_indices.size());
-  const bool decoder_tiles = !heads.pages_in_8_bits && tiles(heads.decoder_head_dim);
+  // (The queries of a sequence in a step depend on what else is in it; all of an encoder's are.)
+  const bool decoder_tiles =
+      !heads.pages_in_8_bits && !backend->batch_invariant() && tiles(heads.decoder_head_dim);
   self = plan_attention(self_sequences(in.attention), decoder_tiles);
   self.shared_keys = in.attention.shared_keys;
   cross = plan_attention(cross_sequences(in.attention), decoder_tiles);

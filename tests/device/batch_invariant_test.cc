@@ -66,6 +66,26 @@ INSTANTIATE_TEST_SUITE_P(, BatchInvariant,
                            return name + "_" + info.param.dtype + "_" + info.param.quantization;
                          });
 
+// Long decoder prompts: computed at once, in pieces, and again with what was generated when others
+// needed the blocks.
+TEST(BatchInvariantPrompts, MayBeComputedInAnyPieces) {
+  std::vector<json> cases = cases_of("bart-tiny", 3);
+  int salt = 0;
+  for (json& c : cases) {
+    c["decoder_prompt_ids"] = {2};
+    for (int i = 0; i < 20; ++i) c["decoder_prompt_ids"].push_back(100 + (i * 37 + salt++) % 900);
+    c["generation"]["max_new_tokens"] = 12;
+  }
+  EngineConfig config = config_of("bart-tiny", "bfloat16", true);
+  config.mutable_cache()->set_block_size(4);
+  const testing::Results alone = testing::one_by_one(config, cases);
+  config.mutable_scheduling()->set_max_num_batched_tokens(64);
+  EXPECT_EQ(testing::together(config, cases, 1), alone);
+  config.mutable_cache()->set_num_gpu_blocks_override(64);
+  config.mutable_scheduling()->set_preemption_mode("recompute");
+  EXPECT_EQ(testing::together(config, cases, 2), alone);
+}
+
 // Drafts are verified in rows of their own, so then too a request has the tokens of one without.
 TEST(BatchInvariantDrafts, HaveTheTokensWithoutThem) {
   const std::vector<json> cases = cases_of("bart-tiny", 4);

@@ -1,7 +1,11 @@
 // Runs a libFuzzer-style harness without libFuzzer (GCC): every file of the corpus directories
 // given, then mutations of them by a seeded generator. TANDEM_FUZZ_RUNS and TANDEM_FUZZ_SEED
-// override.
+// override. An input that ends the process is left in the file TANDEM_FUZZ_CRASH ("fuzz_crash").
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,11 +16,32 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sanitized.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
 using Bytes = std::vector<uint8_t>;
+
+// What the harness is given now.
+const uint8_t* current = nullptr;
+size_t current_size = 0;
+const char* crash_file = "fuzz_crash";
+
+void run(const Bytes& input) {
+  current = input.data();
+  current_size = input.size();
+  LLVMFuzzerTestOneInput(input.data(), input.size());
+}
+
+// (Only calls that a signal handler may make.)
+void keep_input(int signal) {
+  const int file = ::open(crash_file, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+  if (file >= 0 && ::write(file, current, current_size) >= 0) ::close(file);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
 long from_environment(const char* name, long otherwise) {
   const char* value = std::getenv(name);
@@ -75,13 +100,15 @@ int main(int argc, char** argv) {
       corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     }
   }
-  for (const Bytes& input : corpus) LLVMFuzzerTestOneInput(input.data(), input.size());
+  if (const char* file = std::getenv("TANDEM_FUZZ_CRASH")) crash_file = file;
+  if (!tandem::testing_support::kSanitized)  // else signals are the sanitizer's
+    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, keep_input);
+  for (const Bytes& input : corpus) run(input);
   const long runs = from_environment("TANDEM_FUZZ_RUNS", 20000);
   const auto seed = static_cast<uint64_t>(from_environment("TANDEM_FUZZ_SEED", 1));
   std::mt19937_64 rng(seed);
   for (long i = 0; i < runs; ++i) {
-    const Bytes input = mutate(corpus, rng);
-    LLVMFuzzerTestOneInput(input.data(), input.size());
+    run(mutate(corpus, rng));
   }
   std::printf("%zu files, %ld mutations (seed %llu): no crash\n", corpus.size(), runs,
               static_cast<unsigned long long>(seed));

@@ -101,7 +101,8 @@ TEST(SpeculationOptions, OfTheProgram) {
   }
   const ProcessResult nowhere = generate({"--draft-model", "/nowhere/at/all"});
   EXPECT_EQ(nowhere.status, 2);
-  EXPECT_NE(nowhere.err.find("/nowhere/at/all"), std::string::npos) << nowhere.err;
+  EXPECT_NE(nowhere.err.find("--draft-model: \"/nowhere/at/all\""), std::string::npos)
+      << nowhere.err;
   const ProcessResult r = generate(
       {"--speculative-config", R"({"num_speculative_tokens": 4, "prompt_lookup_min": 9})"});
   EXPECT_EQ(r.status, 2);

@@ -263,6 +263,21 @@ TEST_F(Directory, DamagedVocabularyAndMerges) {
   EXPECT_EQ(error().kind(), kUnsupported);
 }
 
+// Of classes that look into the vocabulary themselves.
+TEST_F(Directory, VocabulariesOfPiecesAreLists) {
+  for (const char* name : {"MBart50Tokenizer", "PegasusTokenizer", "CamembertTokenizer",
+                           "BigBirdTokenizer", "DebertaV2Tokenizer"}) {
+    write("tokenizer_config.json", json{{"tokenizer_class", name}}.dump());
+    json document = kDocument;
+    document["model"] = {{"type", "Unigram"}, {"unk_id", 0}};
+    write("tokenizer.json", document.dump());
+    EXPECT_THAT(error().what(), HasSubstr("model.vocab: missing")) << name;
+    document["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"c", 2}};
+    write("tokenizer.json", document.dump());
+    EXPECT_THAT(error().what(), HasSubstr("model.vocab: expected an array")) << name;
+  }
+}
+
 // HuggingFace takes it for the tokenizer's pad_token, which is special.
 TEST_F(Directory, TheTokenThatPadsIsSpecial) {
   json document = kDocument;

@@ -44,11 +44,12 @@ static_assert(sizeof(Shared<128>) <= 96 * 1024);
 
 // The block's part of k, in steps.
 struct Part {
-  int64_t begin, count;
+  int begin, count;
   __device__ __forceinline__ explicit Part(int64_t k) {
-    const int64_t steps = tiles::steps_of(k), parts = gridDim.x;
-    begin = steps * blockIdx.x / parts;
-    count = steps * (blockIdx.x + 1) / parts - begin;
+    const int steps = static_cast<int>(tiles::steps_of(k)), rank = static_cast<int>(blockIdx.x),
+              parts = static_cast<int>(gridDim.x);
+    begin = steps * rank / parts;
+    count = steps * (rank + 1) / parts - begin;
   }
 };
 
@@ -59,7 +60,7 @@ template <class T, int kTokens>
 __device__ __forceinline__ void add_part(const WeightProduct& p, const Part& part, int64_t feature,
                                          int64_t token, Rings<kTokens>& rings,
                                          WarpSums<T, kTokens>& of_warp) {
-  const auto load_rows = [&](int64_t i) {
+  const auto load_rows = [&](int i) {
     if (i < part.count)
       load_stage(p.x, p.rows, p.x_stride * 2, p.k, rings.rows[i % kRowStages], token,
                  part.begin + i);
@@ -68,16 +69,16 @@ __device__ __forceinline__ void add_part(const WeightProduct& p, const Part& par
     load_rows(i);
     cp_async_commit();
   }
-  for (int64_t i = 0; i < part.count; ++i) {
+  for (int i = 0; i < part.count; ++i) {
     cp_async_wait<kRowStages - 2>();  // (weights are always of an earlier group)
     __syncthreads();
     // Now nobody reads the stages of the step before any more.
-    const int64_t weights = i - 1 + kWeightStages;
+    const int weights = i - 1 + kWeightStages;
     if (i > 0 && weights < part.count)
       load_stage(p, rings.weights[weights % kWeightStages], feature, part.begin + weights);
     load_rows(i + kRowStages - 1);
     cp_async_commit();
-    const auto& rows = rings.rows[i % kRowStages].weight;
+    const auto& rows = rings.rows[i % kRowStages].bytes;
     of_warp.add(rings.weights[i % kWeightStages], reinterpret_cast<const T*>(rows),
                 tiles::kStep / 2, kTokens * tiles::kStep / 2);
   }

@@ -21,7 +21,7 @@ constexpr int kStages = 4;  // of which all but one are on their way
 // different banks.
 template <int kRows>
 struct Stage {
-  alignas(16) unsigned char weight[2][kRows][kStep];
+  alignas(16) unsigned char bytes[2][kRows][kStep];
 };
 
 // Elements from a token's row in shared memory to the next, so that two rows are in different
@@ -43,7 +43,7 @@ __device__ __forceinline__ void load_stage(const void* matrix, int64_t rows, int
     const int row = i / kPieces, piece = i % kPieces;
     const int64_t k = step * kStep + piece * kPiece;
     const bool there = first + row < rows && k < columns;  // columns % 8 = 0
-    cp_async_16(&stage.weight[piece / 4][row][piece % 4 * 16],
+    cp_async_16(&stage.bytes[piece / 4][row][piece % 4 * 16],
                 static_cast<const char*>(matrix) + (there ? (first + row) * pitch + k * 2 : 0),
                 there);
   }
@@ -105,7 +105,7 @@ struct WarpSums {
 #pragma unroll
       for (int m = 0; m < kMmas; ++m) {
         const auto weights = [&](int row) {
-          return *reinterpret_cast<const uint4*>(&stage.weight[half][row][pair * 16]);
+          return *reinterpret_cast<const uint4*>(&stage.bytes[half][row][pair * 16]);
         };
         const int feature = first_feature() + m * 16 + lane / 4;
         const uint4 low = weights(feature), high = weights(feature + 8);

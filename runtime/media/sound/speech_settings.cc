@@ -43,7 +43,10 @@ class Reader {
   void ids(const char* key, std::map<std::string, int32_t>& out) const {
     with(key, [&](const json& value) {
       if (!value.is_object()) throw invalid_request(key, "must be an object");
-      for (const auto& [name, token] : value.items()) out[name] = id(token, key);
+      for (const auto& [name, token] : value.items()) {
+        if (name.empty()) throw invalid_request(key, "has an empty name");
+        out[name] = id(token, key);
+      }
     });
   }
   void optional_id(const char* key, std::optional<int32_t>& out) const {

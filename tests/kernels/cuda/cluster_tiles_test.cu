@@ -94,35 +94,54 @@ TEST(CudaClusterTiles, TheNumberOfRowsIsChecked) {
   unsetenv("TANDEM_CLUSTER_ROWS");
 }
 
-// The first rows of a batch have the bits that they have alone, in whatever types weights and
-// activations are, and though vectors do not fit the input.
+// Some rows of a batch have the bits that they have alone.
+void check_rows(Random& random, Context& ctx, Quantization q, int64_t in, int64_t out) {
+  constexpr int64_t kRows = 300;
+  const DType dtype = ctx.activations();
+  const Tensor w = random.matrix(out, in);
+  const MatrixView view = testing::view_of(w);
+  const PackedWeight packed(ctx, {&view, 1}, dtype, q);
+  const DeviceMatrix x(ctx, random, rounded(random.matrix(kRows, in), dtype), dtype,
+                       in % 8 == 0 ? 8 : 1);
+  const auto run = [&](int64_t first, int64_t rows) {
+    const Tensor to = ctx.make({rows, out}, DType::kF32);
+    ops::linear(ctx, {&packed, x.tensor().rows(first, first + rows), {}, Activation::kGelu, to});
+    return ctx.on_host(to);
+  };
+  const Tensor all = run(0, kRows);
+  for (const int64_t rows : {1, 3, 8, 9, 40, 100, 257}) {
+    const int64_t first = random.integer(0, kRows - rows);
+    EXPECT_TRUE(testing::same_bits(run(first, rows), all.rows(first, first + rows)))
+        << name_of(q) << " " << name_of(dtype) << " " << rows << " x " << in << " x " << out;
+  }
+}
+
+// In whatever types weights and activations are, and though vectors do not fit the input.
 TEST(CudaBatchInvariant, RowsDoNotDependOnOthers) {
   Random random;
   for (const DType dtype : kActivations) {
     Context ctx = invariant_context(dtype);
     for (const Quantization q : {Quantization::kNone, Quantization::kInt8, Quantization::kInt4,
-                                 Quantization::kFp8, Quantization::kFp8Inputs})
-      for (const auto& [in, out] : {std::pair<int64_t, int64_t>{528, 80}, {261, 24}}) {
-        const Tensor w = random.matrix(out, in);
-        const MatrixView view = testing::view_of(w);
-        const PackedWeight packed(ctx, {&view, 1}, dtype, q);
-        const DeviceMatrix x(ctx, random, rounded(random.matrix(300, in), dtype), dtype,
-                             in % 8 == 0 ? 8 : 1);
-        const auto run = [&](int64_t first, int64_t rows) {
-          const Tensor to = ctx.make({rows, out}, DType::kF32);
-          ops::linear(ctx,
-                      {&packed, x.tensor().rows(first, first + rows), {}, Activation::kGelu, to});
-          return ctx.on_host(to);
-        };
-        const Tensor all = run(0, 300);
-        for (const int64_t rows : {1, 3, 8, 9, 40, 100, 257}) {
-          const int64_t first = random.integer(0, 300 - rows);
-          EXPECT_TRUE(testing::same_bits(run(first, rows), all.rows(first, first + rows)))
-              << name_of(q) << " " << name_of(dtype) << " " << rows << " x " << in << " x " << out;
-        }
-      }
+                                 Quantization::kFp8, Quantization::kFp8Inputs}) {
+      check_rows(random, ctx, q, 528, 80);
+      check_rows(random, ctx, q, 261, 24);
+    }
   }
 }
+
+#if defined(TANDEM_CUDA_EMULATED)
+TEST(CudaBatchInvariant, OnOlderDevices) {
+  Random random;
+  for (const char* capability : {"7.5", "8.6"}) {
+    setenv("TANDEM_EMULATOR_CAPABILITY", capability, 1);
+    Context ctx = invariant_context(DType::kF16);
+    unsetenv("TANDEM_EMULATOR_CAPABILITY");
+    for (const Quantization q : {Quantization::kNone, Quantization::kInt8})
+      check_rows(random, ctx, q, 528, 80);
+    for (const int64_t rows : {5, 130}) check(random, ctx, rows, 264, 72);
+  }
+}
+#endif
 
 // They are the products that others compute, to rounding.
 TEST(CudaBatchInvariant, MatchesTheReference) {

@@ -51,7 +51,6 @@ class HostDevice final : public DeviceBackend {
   void synchronize() override {}
   std::shared_ptr<void> watch(Check) override { return nullptr; }
   void tune_products(const std::string&, std::function<void(const std::string&)>) override {}
-  void be_batch_invariant() override {}
   uint64_t mark() override { return 0; }
   bool reached(uint64_t) override { return true; }
   void wait(uint64_t) override {}
@@ -327,6 +326,22 @@ TEST(StepPlan, EightBitPagesAreReadInRows) {
   EXPECT_TRUE(rows.self.tiles.empty() && rows.cross.tiles.empty());
   EXPECT_FALSE(rows.self.rows.empty() || rows.cross.rows.empty());
   EXPECT_FALSE(StepPlan(ctx, in, layout, StepHalf::kEncoder).encoder.tiles.empty());
+}
+
+// How many of a sequence's queries are in a step depends on other sequences; of an encoder's all
+// are.
+TEST(StepPlan, DecodersThatMustNotDependOnOthersHaveRows) {
+  Random random;
+  Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
+  ctx.backend().be_batch_invariant();
+  ModelInput in = step_of(random, 2, 20, 50);
+  in.encoder_input_ids.resize(30);
+  in.attention.encoder_start_loc = {0, 30};
+  in.attention.encoder_seq_lens = {30};
+  const StepPlan rows(ctx, in, kLayout, StepHalf::kDecoder);
+  EXPECT_TRUE(rows.self.tiles.empty() && rows.cross.tiles.empty());
+  EXPECT_FALSE(rows.self.rows.empty() || rows.cross.rows.empty());
+  EXPECT_FALSE(StepPlan(ctx, in, kLayout, StepHalf::kEncoder).encoder.tiles.empty());
 }
 
 }  // namespace

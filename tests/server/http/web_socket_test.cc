@@ -129,6 +129,7 @@ TEST_F(WebSockets, WhatBreaksTheRules) {
   const std::pair<std::string, int> cases[] = {
       {frame(kText, "unmasked", true, false), 1002},
       {frame(kText, "\xff\xfe"), 1007},
+      {frame(kText, "half a letter \xe2\x82", false) + frame(kContinue, ""), 1007},
       {frame(kContinue, "of nothing"), 1002},
       {frame(3, "an opcode that is none"), 1002},
       {frame(kPing, std::string(126, 'p')), 1002},

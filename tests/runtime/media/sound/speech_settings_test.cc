@@ -50,6 +50,16 @@ TEST(SpeechSettings, IdsThatAreForcedOfEitherFile) {
     }
 }
 
+TEST(SpeechSettings, LanguagesHaveNames) {
+  try {
+    settings_of(json::object(), {{"lang_to_id", {{"<|en|>", 3}, {"", 4}}}});
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("lang_to_id: has an empty name"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(SpeechSettings, WindowsOfFrames) {
   const SpeechSettings settings = settings_of(json::object(), json::object());
   EXPECT_FALSE(settings.clip);
