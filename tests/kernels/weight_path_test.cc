@@ -56,6 +56,20 @@ TEST(WeightPath, Fp8Inputs) {
   }
 }
 
+TEST(WeightPath, OneForAnyRowsIfTheyMustNotDependOnOthers) {
+  const auto invariant = [](int64_t rows, Quantization q, DType type) {
+    return weight_path({rows, 1024, 1024, type, q, true, 90, /*batch_invariant=*/true});
+  };
+  for (const int64_t rows : {1, 5, 9, 300, 10000}) {
+    EXPECT_EQ(invariant(rows, Quantization::kNone, DType::kBF16), WeightPath::kProduct);
+    for (const Quantization q :
+         {Quantization::kInt8, Quantization::kInt4, Quantization::kFp8, Quantization::kFp8Inputs}) {
+      EXPECT_EQ(invariant(rows, q, DType::kBF16), WeightPath::kTiles);
+      EXPECT_EQ(invariant(rows, q, DType::kF32), WeightPath::kRows);
+    }
+  }
+}
+
 TEST(WeightPath, PartsOfTiles) {
   // BART-large: out of attention, fc1, fc2, Q, K and V.
   EXPECT_EQ(tile_parts(1024, quantized_pitch(Quantization::kInt8, 1024)), 4);

@@ -15,6 +15,10 @@
 #include "kernels/cuda/linear/epilogue.cuh"
 #include "kernels/cuda/linear/tile_stages.cuh"
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#pragma nv_diag_suppress 177  // what only code for newer devices uses
+#endif
+
 namespace tandem::cuda {
 namespace {
 
@@ -55,6 +59,20 @@ struct Part {
 
 template <class T, int kTokens>
 using WarpSums = tiles::WarpSums<T, kFeatures, kTokens>;
+
+// The block's features.
+__device__ __forceinline__ int64_t first_feature() { return int64_t{blockIdx.y} * kFeatures; }
+
+// The first stages of the weight, which is constant, are under way before anything is waited for.
+template <int kTokens>
+__device__ __forceinline__ void prefetch_weights(const WeightProduct& p) {
+  TANDEM_DYNAMIC_SHARED(shared);
+  auto& rings = *reinterpret_cast<Rings<kTokens>*>(shared);
+  const Part part(p.k);
+  for (int i = 0; i < kWeightStages && i < part.count; ++i)
+    load_stage(p, rings.weights[i], first_feature(), part.begin + i);
+  cp_async_commit();
+}
 
 template <class T, int kTokens>
 __device__ __forceinline__ void add_part(const WeightProduct& p, const Part& part, int64_t feature,
@@ -133,16 +151,13 @@ template <class T, int kTokens>
 __global__ void __launch_bounds__(kThreads, 2)
     cluster_tiles_kernel(const __grid_constant__ WeightProduct p) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  prefetch_weights<kTokens>(p);
+  wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(memory);
   auto& shared = *reinterpret_cast<Shared<kTokens>*>(memory);
-  const int64_t feature = int64_t{blockIdx.y} * kFeatures, token = int64_t{blockIdx.z} * kTokens;
-  const Part part(p.k);
-  for (int i = 0; i < kWeightStages && i < part.count; ++i)  // constant: before the wait
-    load_stage(p, shared.rings.weights[i], feature, part.begin + i);
-  cp_async_commit();
-  wait_for_earlier_kernels();
+  const int64_t feature = first_feature(), token = int64_t{blockIdx.z} * kTokens;
   WarpSums<T, kTokens> of_warp;
-  add_part(p, part, feature, token, shared.rings, of_warp);
+  add_part(p, Part(p.k), feature, token, shared.rings, of_warp);
   cp_async_wait<0>();
   __syncthreads();
   store_sums(of_warp, shared.sums);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -26,6 +27,10 @@ struct FiberMarks {
   void* tsan = nullptr;
 
   void create() {
+#if defined(__SANITIZE_ADDRESS__)
+    // (Another stack that is gone may have been here: its frames are still marked.)
+    __asan_unpoison_memory_region(bottom, size);
+#endif
 #if defined(__SANITIZE_THREAD__)
     tsan = __tsan_create_fiber(0);
 #endif
