@@ -4,6 +4,11 @@
 #include "kernels/cuda/hardware/mma.cuh"
 #include "kernels/cuda/launch.cuh"
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#pragma nv_diag_suppress 177  // what only code for newer devices uses, here and in the files that
+                              // include this
+#endif
+
 namespace tandem::cuda {
 
 // Of all lanes of the warp, in all of them.

@@ -295,10 +295,15 @@ def judge(run, folder, text):
     return {"checkpoint": folder.name, "cases": len(cases), "exact": len(cases) - len(bad), "equal tokens": equal / total}, bad
 
 
+def generated(run, folder, *arguments):
+    """(status, output): of `tandem generate` for all cases of a checkpoint."""
+    lines = "".join(json.dumps(as_request(c)) + "\n" for c in run.cases(folder))
+    return run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", *SMALL_CACHE, *run.at_start, *arguments, given=lines)
+
+
 def generate(run, name, *arguments):
     folder = run.models / name
-    lines = "".join(json.dumps(as_request(c)) + "\n" for c in run.cases(folder))
-    status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", *SMALL_CACHE, *run.at_start, *arguments, given=lines)
+    status, text = generated(run, folder, *arguments)
     figures, bad = judge(run, folder, text)
     if status != 0:
         bad.insert(0, f"tandem ended with status {status}")
@@ -352,10 +357,7 @@ def drafted(run):
 
 def answers(run, name, *arguments):
     """What the program says to a checkpoint's cases in bf16, by case: tokens, scores."""
-    folder = run.models / name
-    lines = "".join(json.dumps(as_request(c)) + "\n" for c in run.cases(folder))
-    status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", "--device", run.device, "--dtype", "bfloat16",
-                              *SMALL_CACHE, *run.at_start, *arguments, given=lines)
+    status, text = generated(run, run.models / name, "--device", run.device, "--dtype", "bfloat16", *arguments)
     if status != 0:
         raise Failed(f"tandem ended with status {status}")
     rows = map(json.loads, filter(None, text.splitlines()))
@@ -363,12 +365,12 @@ def answers(run, name, *arguments):
 
 
 def invariant(run):
-    """--batch-invariant: a request's answer, bit for bit, alone and beside all others."""
+    """--batch-invariant: a request's answer, bit for bit, beside a few others and beside all."""
     rows = []
     for name in [TINY, "examples/demo-model"] if run.about["kind"] == "gpu" else [TINY]:
         together = answers(run, name, "--batch-invariant")
-        alone = answers(run, name, "--batch-invariant", "--max-num-seqs", "8", "--max-num-batched-tokens", "600")
-        rows.append({"checkpoint": name, "cases": len(alone), "equal": sum(together[case] == alone[case] for case in alone)})
+        few = answers(run, name, "--batch-invariant", "--max-num-seqs", "8", "--max-num-batched-tokens", "600")
+        rows.append({"checkpoint": name, "cases": len(few), "equal": sum(together[case] == few[case] for case in few)})
     if any(row["equal"] < row["cases"] for row in rows):
         raise Failed("answers depend on the batch", {"rows": rows})
     return {"rows": rows}

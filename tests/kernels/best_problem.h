@@ -1,5 +1,5 @@
-// What the tests of ops::linear_best ask on the CPU and on devices: rows of a product in which some
-// entries are equal, infinite or not numbers.
+// Problems for the tests of ops::linear_best on the CPU and on devices. Some entries of a product's
+// rows are equal, infinite or not numbers.
 #pragma once
 
 #include <algorithm>

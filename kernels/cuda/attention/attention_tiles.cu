@@ -10,10 +10,6 @@
 #include "kernels/cuda/attention/attention_options.cuh"
 #include "kernels/cuda/mma.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#pragma nv_diag_suppress 177  // what only code for newer devices uses
-#endif
-
 namespace tandem::cuda {
 namespace {
 

@@ -8,16 +8,10 @@
 //
 // The parts depend on n and k alone, and within a part sums are added in the order of k. So a row's
 // sums depend neither on the other rows nor on their number.
-#include <algorithm>
-
 #include "kernels/cuda/hardware/cluster.cuh"
 #include "kernels/cuda/linear/cluster_tiles.h"
 #include "kernels/cuda/linear/epilogue.cuh"
 #include "kernels/cuda/linear/tile_stages.cuh"
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#pragma nv_diag_suppress 177  // what only code for newer devices uses
-#endif
 
 namespace tandem::cuda {
 namespace {

@@ -16,10 +16,6 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/stored.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#pragma nv_diag_suppress 177  // what only code for newer devices uses
-#endif
-
 namespace tandem::cuda {
 namespace {
 

@@ -203,7 +203,7 @@ void WebSocket<Next>::take() {
   if (closing_ || stopping_) return;
   if (!stream_->got_text()) return close(1003, "messages are texts");
   // (Beast does not see that a character is cut short where the last frame of several is empty.)
-  if (find_invalid_utf8(text) != text.npos) return close(1007, "the text is not UTF-8");
+  if (unfinished_utf8(text) > 0) return close(1007, "the text is not UTF-8");
   const auto on_message = hooks_.on_message;
   if (on_message) on_message(std::move(text));
 }

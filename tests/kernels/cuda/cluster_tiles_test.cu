@@ -1,32 +1,19 @@
 // Products by clusters against the reference, and rows of products that must not depend on others.
-#include <algorithm>
 #include <cstdlib>
-#include <utility>
-#include <vector>
 
-#include "base/error.h"
 #include "kernels/cuda/linear/cluster_tiles.h"
-#include "kernels/cuda/ops_cuda.h"
-#include "tests/kernels/cuda/device_matrix.h"
+#include "tests/kernels/cuda/linear_product.h"
 
 namespace tandem {
 namespace {
 
+using testing::check_product;
 using testing::DeviceMatrix;
-using testing::half_ulp;
 using testing::kActivations;
-using testing::near;
 using testing::Random;
 using testing::rounded;
 
 constexpr DType k16Bits[] = {DType::kF16, DType::kBF16};
-
-Context cluster_context(DType dtype) {
-  setenv("TANDEM_CLUSTER_ROWS", "128", 1);
-  Context ctx = testing::cuda_context(dtype);
-  unsetenv("TANDEM_CLUSTER_ROWS");
-  return ctx;
-}
 
 Context invariant_context(DType dtype) {
   Context ctx = testing::cuda_context(dtype);
@@ -34,43 +21,29 @@ Context invariant_context(DType dtype) {
   return ctx;
 }
 
-int capability_of(Context& ctx) {
-  return static_cast<cuda::CudaBackend&>(ctx.backend()).capability();
-}
-
-void check(Random& random, Context& ctx, int64_t rows, int64_t in, int64_t out) {
-  const DType dtype = ctx.activations();
-  const bool f32 = random.integer(0, 2) == 0;
-  const DType out_type = f32 ? DType::kF32 : dtype;
-  const auto activation = random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu});
-  const Tensor x = rounded(random.matrix(rows, in), dtype),
-               w = rounded(random.matrix(out, in), dtype);
-  const Tensor bias =
-      random.integer(0, 2) > 0 ? rounded(random.matrix(1, out), out_type).reshape({out}) : Tensor();
-  const Tensor want({rows, out}, DType::kF32);
-  const MatrixView view = testing::view_of(w);
-  reference::linear(view, x, bias, activation, want);
-  const PackedWeight packed(ctx, {&view, 1}, dtype);
-  const DeviceMatrix there(ctx, random, x, dtype, 8), to(ctx, random, rows, out, out_type, 8);
-  ops::linear(
-      ctx, {&packed, there.tensor(), ctx.resident_bias(bias, out_type), activation, to.tensor()});
-  const Tensor allowed = testing::allowed_of_product(w, x, bias, 0, half_ulp(out_type));
-  EXPECT_TRUE(near(to.values(), want, allowed, 1.05 * half_ulp(out_type)))
-      << name_of(dtype) << (f32 ? " to f32, " : ", ") << rows << " x " << in << " x " << out
-      << ", parts: " << cuda::cluster_parts(out, in, capability_of(ctx)) << ", activation "
-      << static_cast<int>(activation);
+testing::LinearProduct some_product(Random& random, int64_t rows, int64_t in, int64_t out) {
+  return {rows,
+          in,
+          out,
+          8,
+          random.integer(0, 2) > 0,
+          random.integer(0, 2) == 0,
+          random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu})};
 }
 
 TEST(CudaClusterTiles, MatchesTheReference) {
   Random random;
   for (const DType dtype : k16Bits) {
-    Context ctx = cluster_context(dtype);
+    Context ctx = testing::context_with_rows("TANDEM_CLUSTER_ROWS", dtype);
     for (const int64_t rows : {9, 16, 17, 32, 40, 64, 65, 128})
       for (int round = 0; round < 3; ++round)
-        check(random, ctx, rows, random.pick<int64_t>({8, 24, 72, 200, 264, 520, 1032}),
-              random.pick<int64_t>({1, 7, 33, 64, 72, 130}));
-    check(random, ctx, 20, 4104, 17);  // more weights than the ring holds
-    check(random, ctx, 33, 520, 2050);
+        check_product(
+            random, ctx,
+            some_product(random, rows, random.pick<int64_t>({8, 24, 72, 200, 264, 520, 1032}),
+                         random.pick<int64_t>({1, 7, 33, 64, 72, 130})));
+    // More weights than the ring holds.
+    check_product(random, ctx, some_product(random, 20, 4104, 17));
+    check_product(random, ctx, some_product(random, 33, 520, 2050));
   }
 }
 
@@ -87,11 +60,7 @@ TEST(CudaClusterTiles, PartsFillALargeDevice) {
 }
 
 TEST(CudaClusterTiles, TheNumberOfRowsIsChecked) {
-  for (const char* wrong : {"", "-1", "129", "8x"}) {
-    setenv("TANDEM_CLUSTER_ROWS", wrong, 1);
-    EXPECT_THROW(testing::cuda_context(DType::kF16), InputError) << wrong;
-  }
-  unsetenv("TANDEM_CLUSTER_ROWS");
+  testing::expect_rows_are_checked("TANDEM_CLUSTER_ROWS");
 }
 
 // Some rows of a batch have the bits that they have alone.
@@ -138,7 +107,8 @@ TEST(CudaBatchInvariant, OnOlderDevices) {
     unsetenv("TANDEM_EMULATOR_CAPABILITY");
     for (const Quantization q : {Quantization::kNone, Quantization::kInt8})
       check_rows(random, ctx, q, 528, 80);
-    for (const int64_t rows : {5, 130}) check(random, ctx, rows, 264, 72);
+    for (const int64_t rows : {5, 130})
+      check_product(random, ctx, some_product(random, rows, 264, 72));
   }
 }
 #endif
@@ -149,8 +119,10 @@ TEST(CudaBatchInvariant, MatchesTheReference) {
   for (const DType dtype : kActivations) {
     Context ctx = invariant_context(dtype);
     for (int round = 0; round < 12; ++round)
-      check(random, ctx, random.pick<int64_t>({1, 5, 20, 130, 260}),
-            random.pick<int64_t>({8, 72, 264, 1032}), random.pick<int64_t>({1, 24, 72, 130}));
+      check_product(random, ctx,
+                    some_product(random, random.pick<int64_t>({1, 5, 20, 130, 260}),
+                                 random.pick<int64_t>({8, 72, 264, 1032}),
+                                 random.pick<int64_t>({1, 24, 72, 130})));
   }
 }
 

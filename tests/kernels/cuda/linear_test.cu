@@ -5,52 +5,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"
-#include "tests/kernels/cuda/device_matrix.h"
+#include "tests/kernels/cuda/linear_product.h"
 
 namespace tandem {
 namespace {
 
+using testing::check_product;
 using testing::DeviceMatrix;
-using testing::half_ulp;
 using testing::kActivations;
 using testing::near;
 using testing::Random;
 using testing::rounded;
-
-struct Case {
-  int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
-  bool bias, f32;
-  Activation activation;
-};
-
-void check(Random& random, Context& ctx, const Case& c) {
-  const DType dtype = ctx.activations(), out_type = c.f32 ? DType::kF32 : dtype;
-  const Tensor x = rounded(random.matrix(c.rows, c.in), dtype),
-               w = rounded(random.matrix(c.out, c.in), dtype);
-  const Tensor bias =
-      c.bias ? rounded(random.matrix(1, c.out), out_type).reshape({c.out}) : Tensor();
-  const Tensor want({c.rows, c.out}, DType::kF32);
-  const MatrixView view = testing::view_of(w);
-  reference::linear(view, x, bias, c.activation, want);
-
-  // In two parts, as Q, K and V are.
-  const int64_t half = c.out / 2;
-  const Tensor w_parts[] = {w.rows(0, half), w.rows(half, c.out)};
-  const MatrixView parts[] = {testing::view_of(w_parts[0]), testing::view_of(w_parts[1])};
-  const PackedWeight packed(ctx, parts, dtype);
-  const DeviceMatrix there(ctx, random, x, dtype, c.step),
-      out(ctx, random, c.rows, c.out, out_type, c.step);
-  ops::linear(ctx, {&packed, there.tensor(), ctx.resident_bias(bias, out_type), c.activation,
-                    out.tensor()});
-  // Activations follow products that were rounded already.
-  const Tensor allowed = testing::allowed_of_product(w, x, bias, 0, half_ulp(out_type));
-  EXPECT_TRUE(near(out.values(), want, allowed, 1.05 * half_ulp(out_type)))
-      << name_of(dtype) << (c.f32 ? " to f32, " : ", ") << c.rows << " x " << c.in << " x " << c.out
-      << (c.bias ? ", bias" : "") << ", activation " << static_cast<int>(c.activation);
-}
 
 // Products that cuBLASLt has left to our own kernel.
 int64_t refused(Context& ctx) {
@@ -63,11 +30,11 @@ TEST(CudaLinear, MatchesTheReference) {
     Context ctx = testing::cuda_context(dtype);
     for (int round = 0; round < 40; ++round) {
       const auto size = [&] { return random.pick<int64_t>({8, 16, 56, 64, 72, 128, 200, 256}); };
-      check(random, ctx,
-            {random.pick<int64_t>({1, 2, 3, 8, 17, 33, 64, 100}), size(), size(), 8,
-             random.integer(0, 2) > 0, random.integer(0, 2) == 0,
-             random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu,
-                          Activation::kGeluTanh, Activation::kSilu})});
+      check_product(random, ctx,
+                    {random.pick<int64_t>({1, 2, 3, 8, 17, 33, 64, 100}), size(), size(), 8,
+                     random.integer(0, 2) > 0, random.integer(0, 2) == 0,
+                     random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu,
+                                  Activation::kGeluTanh, Activation::kSilu})});
     }
     EXPECT_EQ(refused(ctx), 0) << name_of(dtype);
   }
@@ -80,20 +47,17 @@ TEST(CudaLinear, OddSizes) {
     Context ctx = testing::cuda_context(dtype);
     for (int round = 0; round < 20; ++round) {
       const auto size = [&] { return random.pick<int64_t>({1, 2, 3, 7, 15, 17, 63, 65, 130}); };
-      check(random, ctx,
-            {random.pick<int64_t>({1, 3, 16, 50}), size(), size(), 1, random.integer(0, 2) > 0,
-             random.integer(0, 2) == 0,
-             random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu})});
+      check_product(random, ctx,
+                    {random.pick<int64_t>({1, 3, 16, 50}), size(), size(), 1,
+                     random.integer(0, 2) > 0, random.integer(0, 2) == 0,
+                     random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu})});
     }
   }
 }
 
 // Products of some rows that direct_tiles takes, of all shapes that its blocks have.
 Context direct_context(DType dtype) {
-  setenv("TANDEM_DIRECT_ROWS", "128", 1);
-  Context ctx = testing::cuda_context(dtype);
-  unsetenv("TANDEM_DIRECT_ROWS");
-  return ctx;
+  return testing::context_with_rows("TANDEM_DIRECT_ROWS", dtype);
 }
 
 TEST(CudaLinear, DirectTiles) {
@@ -103,15 +67,15 @@ TEST(CudaLinear, DirectTiles) {
     for (const int64_t rows : {9, 16, 17, 32, 33, 64, 70, 128}) {
       const auto in = [&] { return random.pick<int64_t>({8, 24, 40, 72, 256, 264, 1000}); };
       for (const int64_t out : {1, 16, 33, 130})
-        check(random, ctx,
-              {rows, in(), out, 8, random.integer(0, 2) > 0, random.integer(0, 2) == 0,
-               random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu})});
+        check_product(random, ctx,
+                      {rows, in(), out, 8, random.integer(0, 2) > 0, random.integer(0, 2) == 0,
+                       random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu})});
     }
     for (const int64_t rows : {9, 20, 40})  // many features
-      check(random, ctx, {rows, 40, 2050, 8, true, false, Activation::kGelu});
-    check(random, ctx, {35, 8, 16390, 8, false, true, Activation::kNone});
+      check_product(random, ctx, {rows, 40, 2050, 8, true, false, Activation::kGelu});
+    check_product(random, ctx, {35, 8, 16390, 8, false, true, Activation::kNone});
     for (const int64_t rows : {10, 30, 66})  // long rows
-      check(random, ctx, {rows, 4104, 17, 8, true, false, Activation::kNone});
+      check_product(random, ctx, {rows, 4104, 17, 8, true, false, Activation::kNone});
   }
 }
 
@@ -129,11 +93,7 @@ TEST(CudaLinear, WhichProductsAreDirect) {
   EXPECT_EQ(rows(4096, Activation::kRelu), 0);
   setenv("TANDEM_DIRECT_ROWS", "7", 1);
   EXPECT_EQ(rows(4096, Activation::kRelu), 7);
-  for (const char* wrong : {"", "-1", "129", "8x"}) {
-    setenv("TANDEM_DIRECT_ROWS", wrong, 1);
-    EXPECT_THROW(testing::cuda_context(DType::kF16), InputError) << wrong;
-  }
-  unsetenv("TANDEM_DIRECT_ROWS");
+  testing::expect_rows_are_checked("TANDEM_DIRECT_ROWS");
 }
 
 TEST(CudaLinear, RowsOfDirectTilesDoNotDependOnOthers) {
@@ -178,7 +138,7 @@ TEST(CudaLinear, DependentLaunches) {
     EXPECT_EQ(cuda::stream_of(ctx).overlaps, hopper && wanted == "1");
     for (const int64_t rows : {1, 3, 8, 20})
       for (const int64_t out : {2, 7, 72})
-        check(random, ctx, {rows, 200, out, 8, true, false, Activation::kGelu});
+        check_product(random, ctx, {rows, 200, out, 8, true, false, Activation::kGelu});
     ctx.backend().synchronize();
   }
 }
@@ -204,8 +164,8 @@ TEST(CudaLinear, WithoutTheLibrary) {
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
     for (const bool f32 : {false, true})
-      check(random, ctx, {random.integer(9, 40), 33, 17, 1, true, f32, Activation::kRelu});
-    check(random, ctx, {9, 1, 1, 1, false, false, Activation::kGelu});
+      check_product(random, ctx, {random.integer(9, 40), 33, 17, 1, true, f32, Activation::kRelu});
+    check_product(random, ctx, {9, 1, 1, 1, false, false, Activation::kGelu});
     EXPECT_EQ(refused(ctx), 3);
   }
   unsetenv("TANDEM_EMULATOR_NO_PRODUCTS");
@@ -216,9 +176,9 @@ TEST(CudaLinear, WithoutTheLibrary) {
 TEST(CudaLinear, ModelSizes) {
   Random random;
   Context ctx = testing::cuda_context(DType::kBF16);
-  check(random, ctx, {2, 1024, 512, 8, true, false, Activation::kGelu});
-  check(random, ctx, {3, 128, 4096, 8, true, false, Activation::kGelu});
-  check(random, ctx, {1, 64, 50265, 8, true, true, Activation::kNone});
+  check_product(random, ctx, {2, 1024, 512, 8, true, false, Activation::kGelu});
+  check_product(random, ctx, {3, 128, 4096, 8, true, false, Activation::kGelu});
+  check_product(random, ctx, {1, 64, 50265, 8, true, true, Activation::kNone});
 }
 
 // Contiguous, of that type.

@@ -1,8 +1,9 @@
 // A cluster: blocks of one OS thread each, which meet and read each other's shared memory. A part
 // of the scheduler.
 //
-// What goes wrong on hardware now and then ends the process here: shared memory of a block that may
-// not have begun (no barrier of the cluster before it), or that may have ended (none behind it).
+// Two mistakes that hardware shows only now and then end the process here. A block reads another
+// one that may not have begun: no barrier of the cluster has passed. Or it reads one that may have
+// ended: no barrier follows.
 #pragma once
 
 #include <condition_variable>

@@ -28,12 +28,13 @@ inline void add_case(LLMEngine& engine, const json& c) {
   engine.add_request(c.at("name"), prompt, c.at("generation"));
 }
 
-// Steps until nothing is left.
-inline void finish_cases(LLMEngine& engine, Results& results) {
+// Steps until nothing is left. Adds up how often requests made room, if `preemptions` is given.
+inline void finish_cases(LLMEngine& engine, Results& results, int* preemptions = nullptr) {
   for (int i = 0; engine.has_unfinished_requests(); ++i) {
     ASSERT_LT(i, 100000) << "no progress";
     for (const auto& output : engine.step()) {
       if (!output.finished()) continue;
+      if (preemptions != nullptr) *preemptions += output.metrics().num_preemptions();
       json& sequences = results[output.request_id()];
       for (const auto& o : output.outputs())
         sequences.push_back(
@@ -58,13 +59,14 @@ inline Results one_by_one(const EngineConfig& config, const std::vector<json>& c
 }
 
 // In an order that the seed chooses.
-inline Results together(const EngineConfig& config, std::vector<json> cases, uint32_t seed) {
+inline Results together(const EngineConfig& config, std::vector<json> cases, uint32_t seed,
+                        int* preemptions = nullptr) {
   std::mt19937 random(seed);
   std::shuffle(cases.begin(), cases.end(), random);
   LLMEngine engine(config);
   Results results;
   for (const json& c : cases) add_case(engine, c);
-  finish_cases(engine, results);
+  finish_cases(engine, results, preemptions);
   return results;
 }
 

@@ -110,8 +110,8 @@ void cluster_barrier();
 // the next cluster_barrier(), which that block must come to.
 const void* in_block_of_cluster(const void* own, size_t bytes, unsigned rank);
 
-// Barriers in shared memory that count arrivals and bytes, and the copies that bring these
-// (mbarrier, cp.async.bulk); what they must not do is in bulk_copies.h.
+// Barriers in shared memory count arrivals and bytes (mbarrier), and copies bring the bytes
+// (cp.async.bulk). bulk_copies.h lists their mistakes.
 void make_copy_barrier(const uint64_t* at, unsigned arrivals);
 void copy_barriers_made();
 void arrive_at_copies(const uint64_t* at, uint64_t bytes);
