@@ -10,6 +10,7 @@
 #include "actors/spawn.h"
 #include "actors/worker_process.h"
 #include "runtime/engine/supervisor_core.h"
+#include "runtime/execution/worker_setup.h"
 #include "runtime/request/adapter_names.h"
 
 namespace tandem::actors {

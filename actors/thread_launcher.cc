@@ -6,6 +6,7 @@
 #include "actors/spawn.h"
 #include "base/mutex.h"
 #include "parallel/communicators/shared_memory_communicator.h"
+#include "runtime/execution/worker_setup.h"
 
 namespace tandem::actors {
 

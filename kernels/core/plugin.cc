@@ -83,6 +83,12 @@ std::string cuda_problem(int index) {
   return loaded().plugin == nullptr ? loaded().problem : loaded().plugin->problem(index);
 }
 
+int devices_for(const std::string& text) {
+  if (text == "cpu" || !may_have_cuda()) return 0;
+  const DevicePlugin* plugin = cuda_plugin();
+  return plugin == nullptr ? 0 : plugin->device_count();
+}
+
 DeviceChoice choose_device(const std::string& text, int local_rank) {
   if (text == "cpu") return {};
   if (text == "auto") {

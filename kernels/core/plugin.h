@@ -71,6 +71,8 @@ struct DeviceChoice {
 // the message names the missing plugin, driver or device. `local_rank` counts the ranks of one
 // host, which take one device each unless an index is given.
 DeviceChoice choose_device(const std::string& text, int local_rank = 0);
+// Devices that `text` may choose from; 0: it means a CPU, or there is none.
+int devices_for(const std::string& text);
 
 // The plugin of CUDA devices: libtandem_cuda.so beside the program, in ../lib/tandem or ../lib, or
 // TANDEM_CUDA_PLUGIN. Loaded once. Null if it cannot be loaded; cuda_plugin_problem() then has the

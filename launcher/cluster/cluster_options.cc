@@ -12,10 +12,13 @@
 
 #include "actors/worker_process.h"
 #include "base/error.h"
+#include "kernels/core/plugin.h"
 #include "launcher/cluster/mpi_launcher.h"
 #include "launcher/cluster/process_launcher.h"
 #include "launcher/cluster/worker_command.h"
 #include "launcher/progress.h"
+#include "runtime/execution/ranks/rank_device.h"
+#include "runtime/execution/worker_setup.h"
 
 namespace tandem::launcher {
 
@@ -39,7 +42,8 @@ void ClusterOptions::add(CLI::App& app) {
   number(
       "--encoder-ranks", [this](int ranks) { parallel.set_encoder_ranks(ranks); },
       "Number of ranks of each replica that run encoders only, besides the others, which then run "
-      "decoders only: long inputs do not hold up streams");
+      "decoders only: long inputs do not hold up streams. Where GPUs are too few, they share the "
+      "decoders'");
   number(
       "--expected-input-tokens", [this](int n) { parallel.set_expected_input_tokens(n); },
       "Tokens of a usual input, by which stages share layers; 0 if they are not known");
@@ -174,6 +178,13 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
 
 namespace {
 
+// Streams of one process run beside each other on a GPU; processes take turns.
+bool encoders_share_devices(const ClusterOptions& options) {
+  const std::string& device = options.config.engine.loading().device();
+  return tandem::encoders_share_devices(device, options.parallel.encoder_ranks(),
+                                        options.num_ranks(), devices_for(device));
+}
+
 // One of threads, processes, mpi, join.
 std::string find_backend(const ClusterOptions& options) {
   const std::string& asked = options.backend;
@@ -183,7 +194,7 @@ std::string find_backend(const ClusterOptions& options) {
     throw invalid_request("--hostfile", "is mpirun's: --distributed-executor-backend " + asked +
                                             " has no use for it");
   }
-  if (asked == "auto") return several ? "processes" : "threads";
+  if (asked == "auto") return several && !encoders_share_devices(options) ? "processes" : "threads";
   if (asked == "mp") return "processes";
   for (const char* backend : {"threads", "processes", "mpi", "join"})
     if (asked == backend) return asked;

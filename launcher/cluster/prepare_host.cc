@@ -5,7 +5,7 @@
 #include "actors/network/credentials.h"
 #include "actors/network/process_limits.h"
 #include "launcher/cluster/run_directory.h"
-#include "runtime/execution/worker.h"
+#include "runtime/execution/worker_setup.h"
 
 namespace tandem::launcher {
 namespace {

@@ -16,6 +16,7 @@
 #include "launcher/cluster/worker_command.h"
 #include "launcher/commands/command.h"
 #include "parallel/communicators/shared_memory_communicator.h"
+#include "runtime/execution/worker_setup.h"
 
 namespace tandem::launcher {
 namespace {

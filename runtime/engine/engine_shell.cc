@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/seconds_since.h"
+#include "runtime/execution/worker_setup.h"
 #include "runtime/protocol/version.h"
 #include "runtime/request/adapter_names.h"
 #include "runtime/version.h"

@@ -15,9 +15,26 @@ namespace {
 
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
 
-// Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
+size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m,
+                           int ranks_on_host, size_t of_others) {
+  if (const DeviceBackend* backend = ctx.backend_or_null()) {
+    const DeviceMemory memory = backend->memory();
+    const auto allowed = static_cast<size_t>(static_cast<double>(memory.total) *
+                                             config.cache().gpu_memory_utilization());
+    const size_t taken = memory.total - memory.free - memory.scratch +
+                         std::max(memory.scratch, largest_step_bytes(config, ctx, m)) + of_others;
+    return allowed > taken ? allowed - taken : 0;
+  }
+  // No more than half of what is free, and 4 GiB.
+  return std::min(kMaxDefaultCacheBytes,
+                  available_memory() / 2 / static_cast<size_t>(std::max(1, ranks_on_host)));
+}
+
+}  // namespace
+
+// What is alive at once of a layer, and logits with the room
 // that choosing among them takes: as they were before processors, for those who list them.
-size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
+size_t largest_step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
   const ModelLimits limits = limits_of(m);
   const int longest =
       std::max(limits.encoder_positions.value_or(0), limits.decoder_positions.value_or(0));
@@ -36,34 +53,19 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   return bytes;
 }
 
-size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m,
-                           int ranks_on_host, size_t of_recordings) {
-  if (const DeviceBackend* backend = ctx.backend_or_null()) {
-    const DeviceMemory memory = backend->memory();
-    const auto allowed = static_cast<size_t>(static_cast<double>(memory.total) *
-                                             config.cache().gpu_memory_utilization());
-    const size_t taken = memory.total - memory.free - memory.scratch +
-                         std::max(memory.scratch, step_bytes(config, ctx, m)) + of_recordings;
-    return allowed > taken ? allowed - taken : 0;
-  }
-  // No more than half of what is free, and 4 GiB.
-  return std::min(kMaxDefaultCacheBytes,
-                  available_memory() / 2 / static_cast<size_t>(std::max(1, ranks_on_host)));
+CacheSize any_cache_size() {
+  return {std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
 }
-
-}  // namespace
 
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
                          const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model,
-                         size_t of_recordings) {
-  // A stage of the encoder keeps no pages: the others say how many there are.
-  if (stages_of(config) > 1 && spec.num_layers == 0)
-    return {std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
+                         size_t of_others) {
+  if (stages_of(config) > 1 && spec.num_layers == 0) return any_cache_size();  // of the encoder
   // As many bytes as requests of maximal length could use, if there are so many.
   const proto::CacheConfig& asked = config.cache();
   const size_t bytes = asked.has_kv_cache_memory()
                            ? asked.kv_cache_memory()
-                           : default_cache_bytes(config, ctx, model, ranks_on_host, of_recordings);
+                           : default_cache_bytes(config, ctx, model, ranks_on_host, of_others);
   const auto blocks = [&](size_t pool) {
     return device_blocks_for(spec, asked.block_size(), pool, config.scheduling().max_num_seqs(),
                              limits_of(model), of_draft_model);

@@ -24,12 +24,17 @@ struct CacheSize {
 // gpu_memory_utilization leaves beside the weights and the largest step.
 //
 // of_draft_model: bytes of a block of the draft model, which has as many blocks.
-// of_recordings: bytes of device memory that recorded steps will take.
+// of_others: bytes of device memory that recorded steps and other ranks of the device will take.
 //
 // Throws InputError (kResource) if not even one block fits.
 CacheSize cache_size_for(const proto::EngineConfig& config, const Context& ctx,
                          const ModelConfig& model, const KvCacheSpec& spec, int ranks_on_host = 1,
-                         size_t of_draft_model = 0, size_t of_recordings = 0);
+                         size_t of_draft_model = 0, size_t of_others = 0);
+// Of a rank that keeps no pages between steps: the others say how many there are.
+CacheSize any_cache_size();
+// Scratch of the largest step, roughly, in bytes.
+size_t largest_step_bytes(const proto::EngineConfig& config, const Context& ctx,
+                          const ModelConfig& model);
 CacheSize cache_of(const proto::WorkerLoaded& worker);
 // Caches on CPUs take memory as they fill. Returns a warning for the user if they are larger than
 // the free memory, else "".

@@ -64,16 +64,27 @@ void copy_pages(Context& ctx, const KvCache& from, const KvCache& to,
   }
 }
 
+KvCache make_device_pages(Context& ctx, const KvCacheSpec& spec, int block_size, int num_blocks) {
+  return make_pool(spec, block_size, num_blocks, [&](const Shape& shape, DType dtype) {
+    return ctx.on_cpu() ? Tensor(shape, dtype) : ctx.backend().allocate(shape, dtype);
+  });
+}
+
 // On the CPU the system commits most pages when they are first written.
 KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size,
                            int num_device_blocks, int num_host_blocks)
-    : device_(make_pool(spec, block_size, num_device_blocks,
-                        [&](const Shape& shape, DType dtype) {
-                          return ctx.on_cpu() ? Tensor(shape, dtype)
-                                              : ctx.backend().allocate(shape, dtype);
-                        })),
+    : spec_(spec),
+      device_(make_device_pages(ctx, spec, block_size, num_device_blocks)),
       host_(make_host_pages(ctx, spec, block_size, num_host_blocks)) {
   if (ctx.on_cpu()) commit_first_blocks(ctx, device_);
+}
+
+void KvCachePools::make_room(Context& ctx, int num_device_blocks) {
+  if (device_.layers.empty() || num_device_blocks <= device_.layers[0].data.dim(0)) return;
+  if (!ctx.on_cpu()) ctx.backend().synchronize();  // which may still write the old ones
+  const int block_size = device_.block_size;
+  device_ = {};
+  device_ = make_device_pages(ctx, spec_, block_size, num_device_blocks);
 }
 
 void KvCachePools::apply_copies(Context& ctx, const proto::StepInput& step) {

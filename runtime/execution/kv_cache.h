@@ -13,6 +13,8 @@ namespace tandem {
 // Pages of the swap pool's kind: in host memory that the context's device reaches. Throws
 // InputError (kResource).
 KvCache make_host_pages(Context& ctx, const KvCacheSpec& spec, int block_size, int num_blocks);
+// Pages of the pool that steps compute in: on the context's device. Throws InputError (kResource).
+KvCache make_device_pages(Context& ctx, const KvCacheSpec& spec, int block_size, int num_blocks);
 
 // Copies blocks of all layers. pairs: block of `from`, block of `to`, and so on; all are there.
 void copy_pages(Context& ctx, const KvCache& from, const KvCache& to,
@@ -25,6 +27,9 @@ class KvCachePools {
                int num_host_blocks);
 
   KvCache& device() { return device_; }
+  // Makes the pool larger if it has fewer blocks. Then its contents are lost: for a rank that keeps
+  // nothing between steps. Throws InputError (kResource).
+  void make_room(Context& ctx, int num_device_blocks);
   // The step's block copies, in the protocol's order: swap out, swap in, copy.
   void apply_copies(Context& ctx, const proto::StepInput& step);
 
@@ -33,6 +38,7 @@ class KvCachePools {
   void copy(Context& ctx, const KvCache& from, const KvCache& to, const Copies& copies,
             const char* field) const;
 
+  KvCacheSpec spec_;
   KvCache device_, host_;
 };
 

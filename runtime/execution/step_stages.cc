@@ -13,6 +13,7 @@
 #include "models/adapters/adapter_store.h"
 #include "runtime/execution/choice/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
+#include "runtime/execution/say_step.h"
 #include "runtime/request/constraint_store.h"
 #include "runtime/sampling/sampler.h"
 
@@ -69,39 +70,6 @@ void clear(Context& ctx, const Tensor& x) {
   ctx.backend().copy_in(Tensor::borrow(zeros.data(), x.shape(), x.dtype()), x);
 }
 
-// What the step does, "encode", "prefill", "decode" and "verify" with "+" between, and how much of
-// it. Before its chunks count as computed.
-void say_step(ProfileSpan& span, const Batch& batch) {
-  enum { kEncodes = 1, kPrefills = 2, kDecodes = 4, kVerifies = 8 };
-  static constexpr const char* kWords[] = {"step",
-                                           "encode",
-                                           "prefill",
-                                           "encode+prefill",
-                                           "decode",
-                                           "encode+decode",
-                                           "prefill+decode",
-                                           "encode+prefill+decode",
-                                           "verify",
-                                           "encode+verify",
-                                           "prefill+verify",
-                                           "encode+prefill+verify",
-                                           "decode+verify",
-                                           "encode+decode+verify",
-                                           "prefill+decode+verify",
-                                           "encode+prefill+decode+verify"};
-  if (!span.is_recorded()) return;
-  unsigned what = batch.input.has_encoder_work() ? kEncodes : 0;
-  int64_t drafts = 0;
-  for (const SampleRow& row : batch.rows) {
-    const bool in_prompt = row.seq().num_computed < static_cast<int>(row.seq().prompt.size());
-    what |= row.num_drafts > 0 ? kVerifies : in_prompt ? kPrefills : kDecodes;
-    drafts += row.num_drafts;
-  }
-  span.say({static_cast<int64_t>(batch.rows.size()), batch.input.attention.encoder_start_loc.back(),
-            static_cast<int64_t>(batch.input.input_ids.size()), drafts},
-           kWords[what]);
-}
-
 }  // namespace
 
 std::vector<const SampleRow*> ModelStep::sampled_rows() const {
@@ -121,8 +89,9 @@ StepStages::StepStages(RankModel rank, const RunnerConfig& config)
       model_(std::move(rank.model)),
       block_size_(config.block_size),
       position_padding_(model_->limits().position_padding),
-      pools_(ctx_, model_->kv_cache_spec(), config.block_size, config.num_device_blocks,
-             config.num_host_blocks),
+      // (A rank of encoders keeps one step's blocks, and has those of the largest so far.)
+      pools_(ctx_, model_->kv_cache_spec(), config.block_size,
+             outbox_ ? 1 : config.num_device_blocks, config.num_host_blocks),
       table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value(), pipeline_.get(),
                        outbox_ != nullptr)),
       constraints_(std::move(rank.constraints)) {
@@ -158,6 +127,7 @@ void StepStages::find_constraint(WorkerGroup& group) {
 }
 
 void StepStages::prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span) {
+  if (inbox_) inbox_->let_go();
   if (input.takes_size() > 0) take_encoded(input);
   pools_.apply_copies(ctx_, input);
   use_adapters(step);
@@ -262,10 +232,18 @@ Tensor StepStages::encode(ModelStep& step) {
   const auto cached = static_cast<int64_t>(input.attention.cross_slot_mapping.size());
   if (cached == 0 || states.empty()) return states;
   const AdapterSet::Scope cached_rows(adapters(), step.batch.encoder_adapters.part(0, cached));
+  if (outbox_) make_room(step);
   model_->write_cross_kv(tensors, states.rows(0, cached), pools_.device());
   if (draft_model_) draft_model_->prepare(step.scheduled, tensors, states.rows(0, cached));
   if (outbox_) post_encoded(step);
   return states;
+}
+
+void StepStages::make_room(const ModelStep& step) {
+  int32_t blocks = 0;
+  for (const WorkerGroup* group : step.scheduled)
+    for (const int32_t block : group->encoder.blocks) blocks = std::max(blocks, block + 1);
+  pools_.make_room(ctx_, blocks);
 }
 
 void StepStages::post_encoded(const ModelStep& step) {

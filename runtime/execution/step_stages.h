@@ -143,6 +143,7 @@ class StepStages {
 
  private:
   void take_encoded(const proto::StepInput& input);
+  void make_room(const ModelStep& step);
   void post_encoded(const ModelStep& step);
   void make_drafts(const proto::StepInput& input, ModelStep& step);
   void build_batch(ModelStep& step);

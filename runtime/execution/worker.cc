@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/profile/profile.h"
+#include "kernels/core/plugin.h"
 #include "models/adapters/adapter_store.h"
 #include "models/family.h"
 #include "models/inspect.h"
@@ -25,8 +26,10 @@
 #include "runtime/execution/model_runner.h"
 #include "runtime/execution/ranks/encoder_exchange.h"
 #include "runtime/execution/ranks/pipeline.h"
+#include "runtime/execution/ranks/rank_device.h"
 #include "runtime/execution/ranks/rank_plan.h"
 #include "runtime/execution/ranks/shared_modules.h"
+#include "runtime/execution/worker_setup.h"
 #include "runtime/request/adapter_names.h"
 #include "runtime/request/constraint_store.h"
 #include "runtime/scheduling/steps/encoder_steps.h"
@@ -38,25 +41,6 @@ constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the li
 constexpr double kSecondsBetweenNews = 5;
 constexpr size_t kCommittedScratch = size_t{8} << 20;  // of a step with some hundred tokens
 
-void check_setup(const proto::WorkerSetup& setup) {
-  check_config(setup.config());
-  if (!asked_dtype(setup.config()))
-    throw invalid_request("setup.config.loading.dtype", "a worker is told one");
-  if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
-    throw invalid_request("setup.rank",
-                          std::to_string(setup.rank()) + " of " + std::to_string(setup.size()));
-  const EncoderRanks encoders = encoder_ranks_of(setup);
-  if (encoders.first < 1)
-    throw invalid_request("--encoder-ranks", std::to_string(encoders.count) + " of " +
-                                                 std::to_string(setup.size()) +
-                                                 " ranks, and none is left for decoders");
-  if (const int stages = stages_of(setup.config()); encoders.first % stages != 0)
-    throw invalid_request("--pipeline-parallel-size", std::to_string(encoders.first) +
-                                                          " ranks cannot be " +
-                                                          std::to_string(stages) + " equal stages");
-}
-
-// Null: no profile is wanted.
 ProfileGroup* profile_of_rank(const proto::WorkerSetup& setup, int threads) {
   constexpr int kReplica = 1000;  // numbers of a replica's ranks follow one another
   Profile* const profile = process_profile();
@@ -85,8 +69,14 @@ class ModelWorker final : public Worker {
         loading.threads() > 0
             ? loading.threads()
             : threads_of_rank(default_threads(), ranks_that_share_cores(setup), has_own_cores_);
-    // Ranks of a host take one device each; replicas follow one another.
-    ctx_ = make_context(config_, dtype, threads, setup.replica() * setup.size() + setup.rank());
+    const RankDevice device = rank_device(setup, devices_for(loading.device()));
+    ctx_ = make_context(config_, dtype, threads, device.index);
+    place_ =
+        device_place(ctx_->on_cpu() ? -1 : choose_device(loading.device(), device.index).index);
+    if (device.encoders > 0)
+      spdlog::info("rank {} shares its device with {} that run{} encoders", setup.rank(),
+                   device.encoders == 1 ? "one rank" : std::to_string(device.encoders) + " ranks",
+                   device.encoders == 1 ? "s" : "");
     attention_ = make_attention(loading, *ctx_);
     const AttentionScope attention(*ctx_, attention_.get());
     profile_ = profile_of_rank(setup, threads);
@@ -128,8 +118,15 @@ class ModelWorker final : public Worker {
       if (model_->has_language_head()) sizes_ = recorded_sizes(config_);
       kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
     }
-    const CacheSize cache = cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(),
-                                           ranks_here, draft_block, kept_.all());
+    const KvCacheSpec pages = model_->kv_cache_spec();
+    size_t of_others = kept_.all();
+    if (device.encoders > 0)
+      of_others +=
+          static_cast<size_t>(device.encoders) *
+          bytes_of_encoder_rank(config_, *ctx_, model_config, *encoder_, pages, comm_->size());
+    const CacheSize cache = runs_encoders_ ? any_cache_size()
+                                           : cache_size_for(config_, *ctx_, model_config, pages,
+                                                            ranks_here, draft_block, of_others);
     if (ctx_->on_cpu() && setup.rank() == 0 && config_.cache().has_kv_cache_memory())
       warn_of_cache(cache, draft_block, ranks_here);
     proto::WorkerLoaded out;
@@ -154,11 +151,11 @@ class ModelWorker final : public Worker {
                    adapters_,
                    pipeline_};
     if (runs_encoders_)
-      rank.outbox = std::make_shared<EncoderOutbox>(*ctx_, group_, encoder_ranks_, pages);
+      rank.outbox = std::make_shared<EncoderOutbox>(*ctx_, group_, encoder_ranks_, pages, place_);
     else if (encoder_ranks_.count > 0)
-      rank.inbox =
-          std::make_shared<EncoderInbox>(*ctx_, group_, encoder_ranks_, pages, first_layer_);
-    // An encoder's rank keeps the blocks of one step.
+      rank.inbox = std::make_shared<EncoderInbox>(*ctx_, group_, encoder_ranks_, pages,
+                                                  first_layer_, place_);
+    // An encoder's rank numbers the blocks of one step, which may have an input for each token.
     const int least = runs_encoders_ ? EncoderSteps::kTokensOfStep : 0;
     runner_ = make_model_runner(std::move(rank),
                                 {.block_size = config_.cache().block_size(),
@@ -247,6 +244,7 @@ class ModelWorker final : public Worker {
     const std::optional<RankPlan> plan = plan_rank(setup, model, checkpoint);
     if (!plan) return std::nullopt;
     if (setup.rank() == 0 && setup.replica() == 0) tell_plan(setup, *plan, build.dtype);
+    encoder_ = plan->encoders;
     build.encoder_layers = plan->encoder;
     build.decoder_layers = plan->decoder;
     build.writes_cross = runs_encoders_;
@@ -361,6 +359,8 @@ class ModelWorker final : public Worker {
   EncoderRanks encoder_ranks_;
   bool runs_encoders_ = false;  // this one is one of them
   int first_layer_ = 0;         // of its decoder layers
+  DevicePlace place_;
+  std::optional<Stage> encoder_;  // that other ranks run; nothing: this one does
   bool aborted_ GUARDED_BY(mutex_) = false;
   std::shared_ptr<AdapterStore> adapters_;  // outlives the model
   std::unique_ptr<Model> model_;
@@ -375,26 +375,6 @@ class ModelWorker final : public Worker {
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
                                           bool has_own_cores) {
   return std::make_unique<ModelWorker>(std::move(make_communicator), has_own_cores);
-}
-
-int threads_of_rank(int cores, int num_ranks, bool has_own_cores) {
-  return has_own_cores ? cores : std::max(1, cores / num_ranks);
-}
-
-CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
-  CommunicatorOptions options;
-  if (setup.communicator_timeout() > 0)
-    options.timeout =
-        std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
-  return options;
-}
-
-proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
-  proto::WorkerSetup out;
-  *out.mutable_config() = config;
-  out.mutable_config()->mutable_loading()->set_dtype(name_of(dtype));
-  out.mutable_config()->mutable_loading()->set_quantization(name_of(resolve_quantization(config)));
-  return out;
 }
 
 }  // namespace tandem

@@ -192,7 +192,7 @@ def await_server(run, process, url):
     raise Failed("the server did not come up")
 
 
-def online(run):
+def online(run, *flags):
     """Poisson arrivals at shares of what batches of 128 gave."""
     gpu = run.gpu
     ours = [r["tokens_per_second"] for r in remembered(run) if r["beams"] == 1 and r["dtype"] == "bfloat16"]
@@ -202,7 +202,7 @@ def online(run):
     url = f"http://127.0.0.1:{port}"
     server = run.start([run.pack / "bin/tandem", "serve", model(run), "--device", run.device, "--dtype", "bfloat16", "--port", port,
                         "--client-port", "0", "--max-num-batched-tokens", "8192", "--no-enable-encoder-cache",
-                        "--no-enable-prefix-caching", "--log-level", "warn", *run.at_start], stdin=subprocess.DEVNULL, stdout=run.log)
+                        "--no-enable-prefix-caching", "--log-level", "warn", *flags, *run.at_start], stdin=subprocess.DEVNULL, stdout=run.log)
     rows = []
     try:
         await_server(run, server, url)
@@ -229,6 +229,11 @@ def online(run):
     if not rows:
         raise Failed("nothing was measured in time")
     return {"rows": rows}
+
+
+def online_encoders(run):
+    """The same with encoders on a stream of their own: of a GPU of theirs, where there are two."""
+    return online(run, "--encoder-ranks", "1")
 
 
 def summary(saved, rate):
@@ -266,4 +271,5 @@ STEPS = [
     Step("bench.t5", "FLAN-T5-XL in bf16, greedy, the same lengths", 60, 20,
          tandem("32,64,128", 3, "--feed-forward-matrices", "3", of=model_t5)),
     Step("bench.online", "tandem serve, Poisson arrivals: TTFT and TPOT", 75, 25, online),
+    Step("bench.online_encoders", "the same with --encoder-ranks 1: encoders beside the decoder", 75, 25, online_encoders),
 ]

@@ -387,6 +387,8 @@ STEPS = [
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
     Step("goldens.tuned", "the same in fp32 with --gemm-tuning on, which measures, and again with what it kept: exact", 90, 10, tuned),
     Step("goldens.drafts", "the same in fp32 with drafts, looked up and by a draft model: exact", 90, 10, drafted),
+    Step("goldens.encoders", "the same in fp32 with --encoder-ranks 1, on the decoder's GPU where there is one: exact", 60, 10,
+         goldens("float32", "--encoder-ranks", "1")),
     Step("goldens.invariant", "bf16 with --batch-invariant: the same bits in small batches and in one", 60, 10, invariant),
     Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),
     Step("goldens.float16", "the same in fp16: most tokens", 60, 10, goldens("float16")),

@@ -13,10 +13,10 @@ PLANS = {
                 "goldens.overlapped", "kernels.overlapped", "ops.ceilings", "bench.greedy", "bench.independent", "bench.library",
                 "bench.heads_apart", "bench.processors", "bench.tuned", "bench.clusters", "bench.f8_cache", "ops.products",
                 "ops.clusters", "ops.attention", "ops.others", "ops.overlapped", "ops.profiled", "ops.profiled_prompts"]),
-    "b": (400, ["bench.model", "bench.model_t5", "goldens.float32", "goldens.drafts", "goldens.invariant", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "ranks.1",
+    "b": (400, ["bench.model", "bench.model_t5", "goldens.float32", "goldens.drafts", "goldens.encoders", "goldens.invariant", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "ranks.1",
                 "ranks.2", "ranks.4", "faults.rank_killed", "sanitizer.small.racecheck", "sanitizer.memcheck", "sanitizer.initcheck",
                 "sanitizer.synccheck", "sanitizer.racecheck", "bench.greedy", "bench.beams", "bench.t5", "bench.int8", "bench.fp8", "bench.invariant",
-                "bench.online", "bench.torch", "bench.all_reduce"]),
+                "bench.online", "bench.online_encoders", "bench.torch", "bench.all_reduce"]),
 }
 
 

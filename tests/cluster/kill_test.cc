@@ -4,9 +4,13 @@
 #include <random>
 
 #include "tests/support/processes/cluster_cases.h"
+#include "tests/support/sanitized.h"
 
 namespace tandem::test::kill_test {
 namespace {
+
+constexpr int64_t kMoreKib =
+    (testing_support::kSanitized ? 128 : 16) * 1024;  // a sanitizer keeps more
 
 constexpr int kStreams = 60;
 
@@ -48,7 +52,7 @@ TEST(KillWorkers, TwentyTimesAtRandomMoments) {
   load.expect_all_well();
   expect_idle(client);
   EXPECT_LE(num_fds(server.pid()), fds + 4);
-  EXPECT_LE(resident_kib(server.pid()), kib + 16 * 1024);
+  EXPECT_LE(resident_kib(server.pid()), kib + kMoreKib);
   server.report_recovery("kill -9");
   server.expect_clean_end();
 }

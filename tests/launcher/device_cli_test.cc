@@ -176,15 +176,21 @@ TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
   }
   const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
   const Variable devices("TANDEM_EMULATOR_DEVICES", "4");
-  const std::vector<std::vector<std::string>> layouts{
-      {"--pp", "2"},
-      {"--pp", "3", "--distributed-executor-backend", "threads"},
-      {"--pp", "2", "--tp", "2", "--distributed-executor-backend", "threads"},
-      {"--encoder-ranks", "1"},
-      {"--encoder-ranks", "2", "--tp", "2", "--distributed-executor-backend", "threads"},
-      {"--encoder-ranks", "1", "--pp", "2", "--distributed-executor-backend", "threads"}};
-  for (size_t i = 0; i < requests.size(); ++i) {
-    for (std::vector<std::string> flags : layouts) {
+  // Each with one kind of request at least, and each kind by stages and by encoders' ranks.
+  struct Layout {
+    std::vector<std::string> flags;
+    std::vector<size_t> requests;
+  };
+  const std::vector<Layout> layouts{
+      {{"--pp", "2"}, {0, 2}},
+      {{"--pp", "3", "--distributed-executor-backend", "threads"}, {1}},
+      {{"--pp", "2", "--tp", "2", "--distributed-executor-backend", "threads"}, {0}},
+      {{"--encoder-ranks", "1"}, {0}},
+      {{"--encoder-ranks", "2", "--tp", "2", "--distributed-executor-backend", "threads"}, {1}},
+      {{"--encoder-ranks", "1", "--pp", "2", "--distributed-executor-backend", "threads"}, {2}}};
+  for (const Layout& layout : layouts) {
+    for (const size_t i : layout.requests) {
+      std::vector<std::string> flags = layout.flags;
       const bool threads = flags.back() == "threads";
       const Variable by_host("TANDEM_STAGES_BY_HOST", threads ? "0" : "1");
       flags.insert(flags.end(), requests[i].begin(), requests[i].end());
@@ -206,6 +212,26 @@ TEST(DeviceCli, StagesAndEncoderRanksHaveTheCpusTokens) {
                              "--distributed-executor-backend", "threads"});
       EXPECT_EQ(generate(two).out, expected_of_type) << dtype << ", " << split;
     }
+  }
+}
+
+// With one device the encoders' ranks share it, each on a stream of its own, in one process.
+TEST(DeviceCli, EncodersBesideTheDecodersOnOneDevice) {
+  const std::vector<std::string> beams{"--num-beams", "2", "--dtype", "float32"};
+  std::vector<std::string> on_cpu = beams;
+  on_cpu.insert(on_cpu.end(), {"--device", "cpu"});
+  const std::string expected = generate(on_cpu).out;
+  ASSERT_FALSE(expected.empty());
+  const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
+  const Variable devices("TANDEM_EMULATOR_DEVICES", "1");
+  for (const auto& [device, ranks] : {std::pair("cuda", "1"), {"auto", "2"}, {"cuda:0", "1"}}) {
+    std::vector<std::string> flags = beams;
+    flags.insert(flags.end(),
+                 {"--device", device, "--encoder-ranks", ranks, "--log-level", "info"});
+    const ProcessResult r = generate(flags);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, expected) << device;
+    EXPECT_NE(r.err.find("rank 0 shares its device with"), std::string::npos) << r.err;
   }
 }
 

@@ -4,7 +4,8 @@
 //
 // For each source a rank sends the sequence and the number of blocks, then each block of each
 // layer. A receiver gets its layers and its heads only, as they lie in its pages. A device's pages
-// go through the host's memory (staged_pages.h).
+// go through the host's memory (staged_pages.h), unless both ranks are in one process, on one
+// device, and the receiver has all layers and heads: then a ticket is sent (shared_pages.h).
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "base/mutex.h"
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"
+#include "runtime/execution/ranks/shared_pages.h"
 #include "runtime/execution/ranks/staged_pages.h"
 #include "runtime/protocol/tandem.pb.h"
 
@@ -35,9 +37,9 @@ struct EncoderRanks {
 // Of an encoder's rank. Its thread makes all of the rank's calls of the group.
 class EncoderOutbox {
  public:
-  // Waits until the decoders' ranks have said what they have of a model with `spec`.
+  // Waits until the decoders' ranks have said what they have of a model with `spec`, and where.
   EncoderOutbox(Context& ctx, std::shared_ptr<Communicator> group, EncoderRanks ranks,
-                const KvCacheSpec& spec);
+                const KvCacheSpec& spec, const DevicePlace& place);
   // Aborts the group: what is not sent yet would be waited for.
   ~EncoderOutbox();
   EncoderOutbox(const EncoderOutbox&) = delete;
@@ -56,19 +58,25 @@ class EncoderOutbox {
  private:
   struct Share {
     int first_layer, layers, first_head, heads;
+    bool by_ticket;
   };
   struct Letter {
     int64_t seq_id;
     int64_t blocks;
     std::vector<std::vector<std::byte>> contents;  // by rank
+    SharedPages::Pages shared = {};                // for ranks that get a ticket
+    int64_t first_shared = 0;                      // its first block there
   };
 
-  void post(const KvCache& pages, const Source& source);
+  bool any_share(bool by_ticket) const;
+  void append(const KvCache& pages, std::span<const int32_t> blocks, const Share& share,
+              std::vector<std::byte>& out) const;
   void run();
   void send(const Letter& letter);
 
   std::shared_ptr<Communicator> group_;
   std::optional<StagedPages> staged_;  // of a device
+  std::optional<SharedPages> shared_;  // of a device
   std::vector<Share> shares_;          // by rank
   Mutex mutex_;
   CondVar changed_;
@@ -83,20 +91,36 @@ class EncoderInbox {
  public:
   // Tells the encoders' ranks what this one has. first_layer: of its decoder layers.
   EncoderInbox(Context& ctx, std::shared_ptr<Communicator> group, EncoderRanks ranks,
-               const KvCacheSpec& spec, int first_layer);
+               const KvCacheSpec& spec, int first_layer, const DevicePlace& place);
 
   Communicator& group() { return *group_; }
   // All that a step takes, in order, into the blocks of `cache` that it names; on a device in the
   // stream's order. Throws std::runtime_error naming the field that is wrong.
   void take(const proto::StepInput& step, const KvCache& cache);
+  // Before each step: other ranks' pages that the stream has read can be filled again.
+  void let_go();
 
  private:
-  void receive(const proto::EncoderTake& take, const KvCache& pages,
-               std::span<const int32_t> blocks);
+  struct Head {  // of what a rank sends for a source
+    int64_t seq_id, blocks;
+    int64_t ticket;        // 0: the blocks follow
+    int64_t first_shared;  // of the ticket's pages
+  };
+  // Pages that the stream still reads.
+  struct Held {
+    uint64_t mark;
+    SharedPages::Pages pages;
+  };
 
+  Head receive_head(const proto::EncoderTake& take);
+  void receive(int rank, int64_t blocks, const KvCache& pages, std::span<const int32_t> to);
+  void copy_shared(const proto::EncoderTake& take, const Head& head, const KvCache& cache);
+
+  Context& ctx_;
   std::shared_ptr<Communicator> group_;
   EncoderRanks ranks_;
   std::optional<StagedPages> staged_;  // of a device
+  std::deque<Held> held_;              // oldest first
   std::vector<std::byte> landing_;     // of blocks that lie in two tensors, or that nobody wants
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/core/cpu_features.h"
 #include "kernels/cpu/isa/isa.h"
 #include "runtime/execution/worker.h"
+#include "runtime/execution/worker_setup.h"
 #include "tests/support/goldens/golden_results.h"
 
 namespace tandem {

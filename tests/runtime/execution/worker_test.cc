@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/execution/worker_setup.h"
+
 namespace tandem {
 namespace {
 

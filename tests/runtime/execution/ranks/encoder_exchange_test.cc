@@ -65,13 +65,14 @@ class Group {
     for (auto& comm : make_thread_communicators(ranks_.end(), {.chunk_bytes = 1024}))
       comms_.push_back(std::move(comm));
     for (size_t i = 0; i < shares.size(); ++i) {
-      inboxes_.push_back(std::make_unique<EncoderInbox>(
-          ctx(), comms_[i], ranks_, spec_of(shares[i], dtype), shares[i].first_layer));
+      inboxes_.push_back(std::make_unique<EncoderInbox>(ctx(), comms_[i], ranks_,
+                                                        spec_of(shares[i], dtype),
+                                                        shares[i].first_layer, device_place(-1)));
       pools_.push_back(pools(spec_of(shares[i], dtype)));
     }
     for (int rank = ranks_.first; rank < ranks_.end(); ++rank)
       outboxes_.push_back(std::make_unique<EncoderOutbox>(ctx(), comms_[static_cast<size_t>(rank)],
-                                                          ranks_, whole()));
+                                                          ranks_, whole(), device_place(-1)));
   }
 
   static Context& ctx() {
