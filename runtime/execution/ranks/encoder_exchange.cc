@@ -200,7 +200,7 @@ void EncoderInbox::take(const proto::StepInput& step, const KvCache& cache) {
     const Head head = receive_head(one);
     if (head.ticket != 0) {
       copy_shared(one, head, cache);
-    } else if (!staged_) {
+    } else if (!staged_ || one.blocks_size() == 0) {
       receive(one.rank(), head.blocks, cache, blocks_of(one));
     } else {
       const KvCache& pages = staged_->room(blocks, cache.block_size);
