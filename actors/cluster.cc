@@ -12,6 +12,7 @@
 #include "actors/network/network.h"
 #include "actors/network/process_limits.h"
 #include "actors/thread_launcher.h"
+#include "base/error.h"
 #include "base/seconds_since.h"
 #include "kernels/core/plugin.h"
 #include "runtime/execution/compute_type.h"
@@ -252,6 +253,19 @@ ClusterStatus Cluster::status() const { return impl_->shared->board.get(); }
 ClusterStatus Cluster::wait_for_change(const ClusterStatus& seen,
                                        std::chrono::milliseconds most) const {
   return impl_->shared->board.wait(seen, most);
+}
+
+bool Cluster::wait_until_up(const std::function<void(uint64_t done, uint64_t total)>& loading,
+                            const std::function<bool()>& stop) const {
+  ClusterStatus status = this->status();
+  while (!status.given_up && status.replicas_up < num_replicas()) {
+    if (stop()) return false;
+    loading(status.loading_done, status.loading_total);
+    status = wait_for_change(status, std::chrono::milliseconds(100));
+  }
+  if (!status.given_up) return true;
+  if (status.bad_input) throw InputError(ErrorKind::kInvalidModel, *status.given_up);
+  throw std::runtime_error(*status.given_up);
 }
 
 void Cluster::drain() { caf::anon_send(impl_->engine, Drain{}); }

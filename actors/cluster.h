@@ -85,6 +85,10 @@ class Cluster {
   ClusterStatus status() const;
   // Until the status differs from `seen` or the time is over.
   ClusterStatus wait_for_change(const ClusterStatus& seen, std::chrono::milliseconds most) const;
+  // Until all replicas are up. Calls `loading` with bytes, done and in all. Throws InputError or
+  // std::runtime_error if they will not be up; returns false if `stop` says so.
+  bool wait_until_up(const std::function<void(uint64_t done, uint64_t total)>& loading,
+                     const std::function<bool()>& stop) const;
   // No new requests; status().drained once the others have finished and been delivered.
   void drain();
   // Ends everything now. Idempotent; returns when no worker is left.

@@ -48,7 +48,7 @@ extern "C" void write_crash(int signal) {
 
 // Ends the process when the supervisor is gone: the worker's own thread may be blocked. The order
 // to stop may have come just before; then the worker ends, and with it this actor.
-caf::behavior guard(caf::event_based_actor* self, ReportHandle supervisor) {
+caf::behavior watch_supervisor(caf::event_based_actor* self, ReportHandle supervisor) {
   self->monitor(supervisor);
   self->set_down_handler([self](caf::down_msg&) { self->delayed_send(self, 1s, Tick{}); });
   return {[](const Tick&) { _exit(kSupervisorLost); }};
@@ -114,7 +114,7 @@ bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
   caf::actor_system system(config);
   if (!options.crash_record.empty()) record_crashes_in(options.crash_record);
   const ReportHandle supervisor = find_supervisor(system, options);
-  const auto guardian = system.spawn(guard, supervisor);
+  const auto watcher = system.spawn(watch_supervisor, supervisor);
   const auto again = std::make_shared<std::atomic<bool>>(false);
   WorkerHandle handle;
   try {
@@ -130,7 +130,7 @@ bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
     caf::scoped_actor self(system);
     self->wait_for(handle);
   }
-  caf::anon_send_exit(guardian, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
   return *again;
 }
 

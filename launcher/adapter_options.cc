@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "base/strings/printable.h"
+#include "runtime/protocol/json_fields.h"
 
 namespace tandem::launcher {
 namespace {

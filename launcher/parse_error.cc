@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/json_fields.h"
+#include "base/strings/nearest_name.h"
 #include "base/strings/readable_text.h"
 #include "launcher/usage/foreign_flags.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "base/strings/nearest_name.h"
 #include "base/strings/printable.h"
 
 namespace tandem {

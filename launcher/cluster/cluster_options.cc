@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 #include <utility>
 
 #include "actors/worker_process.h"
@@ -136,11 +135,11 @@ void check_binding(const std::string& mode) {
     throw invalid_request("--cpu-binding", "\"" + mode + "\" is not one of auto, rank, none");
 }
 
-std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size, bool has_own_cores) {
+std::shared_ptr<Worker> rank_of_job(MpiSession& job, bool has_own_cores) {
   return make_model_worker(
-      [&job, group_size](const proto::WorkerSetup& setup) {
+      [&job](const proto::WorkerSetup& setup) {
         return std::shared_ptr<Communicator>(
-            job.make_communicator(communicator_options(setup), group_size));
+            job.make_communicator(communicator_options(setup), setup.size()));
       },
       has_own_cores);
 }
@@ -170,7 +169,7 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
     std::string bytes = text + encode_endpoint(endpoint);
     job.broadcast(bytes, 0);
   };
-  ranks.rank0 = rank_of_job(job, c.num_ranks(), has_own_cores);
+  ranks.rank0 = rank_of_job(job, has_own_cores);
   return std::make_unique<actors::Cluster>(c, std::move(ranks));
 }
 
@@ -242,8 +241,9 @@ std::unique_ptr<actors::GroupLauncher> make_launcher(const ClusterOptions& optio
 
 std::vector<std::string> ClusterOptions::profiled_parts() const {
   std::vector<std::string> out;
+  if (profile.file.empty()) return out;
   const std::string asked = find_backend(*this);
-  if (profile.file.empty() || (asked != "processes" && asked != "mpi")) return out;
+  if (asked != "processes" && asked != "mpi") return out;
   for (int replica = 0; replica < config.data_parallel_size; ++replica)
     for (int rank = 0; rank < num_ranks() / config.data_parallel_size; ++rank)
       out.push_back(rank_part(replica, config.data_parallel_size, rank));
@@ -260,18 +260,18 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
   c.engine.mutable_loading()->set_model(
       std::filesystem::absolute(engine.loading().model()).string());
   c.max_steps_in_flight = options.run_ahead + 1;
-  if (job != nullptr) {
-    bool announced = false;
-    try {
-      return start_in_job(options, *job, announced);
-    } catch (...) {
-      if (!announced) release_ranks(job);
-      throw;
-    }
+  if (job == nullptr) {
+    check_binding(options.cpu_binding);
+    check_given_files(options);
+    return std::make_unique<actors::Cluster>(c, make_launcher(options));
   }
-  check_binding(options.cpu_binding);
-  check_given_files(options);
-  return std::make_unique<actors::Cluster>(c, make_launcher(options));
+  bool announced = false;
+  try {
+    return start_in_job(options, *job, announced);
+  } catch (...) {
+    if (!announced) release_ranks(job);
+    throw;
+  }
 }
 
 void release_ranks(MpiSession* job) {
@@ -295,25 +295,15 @@ int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
   options.log.apply("worker " + std::to_string(worker.replica) + "." + std::to_string(worker.rank));
   const auto profile =
       options.profile.start(rank_part(worker.replica, job.size() / group_size, worker.rank));
-  actors::run_worker_process(worker, rank_of_job(job, group_size, has_own_cores));
+  actors::run_worker_process(worker, rank_of_job(job, has_own_cores));
   if (profile) profile->finish();
   return 0;
 }
 
 bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop) {
   ProgressBar bar("Loading");
-  actors::ClusterStatus status = cluster.status();
-  while (true) {
-    if (status.given_up) {
-      bar.erase();
-      if (status.bad_input) throw InputError(ErrorKind::kInvalidModel, *status.given_up);
-      throw std::runtime_error(*status.given_up);
-    }
-    if (status.replicas_up >= cluster.num_replicas()) return true;
-    if (stop()) return false;
-    bar.update(status.loading_done, status.loading_total);
-    status = cluster.wait_for_change(status, std::chrono::milliseconds(100));
-  }
+  return cluster.wait_until_up([&](uint64_t done, uint64_t total) { bar.update(done, total); },
+                               stop);
 }
 
 bool bind_to_cores(const std::string& mode, int index, int parts) {

@@ -76,7 +76,7 @@ int run(GenerateOptions& options) {
   requests.settle_model(&options.texts);
   requests.keep_places = options.lines || options.texts.size() > 1;
   const GenerateFormat format(requests.jsonl, options.lines, options.sampling.params());
-  return run_requests(requests, format, [&] {
+  const auto open_input = [&] {
     if (requests.jsonl) return open_jsonl(requests, options.texts);
     take_pipe(options.texts, requests.input);
     if (requests.engine.first_is_model && options.texts.empty() && requests.input.empty())
@@ -84,7 +84,8 @@ int run(GenerateOptions& options) {
                                         "behind it come texts, --input FILE, or - for standard "
                                         "input");
     return open_texts(options.texts, requests.input, options.lines);
-  });
+  };
+  return run_requests(requests, format, open_input);
 }
 
 }  // namespace

@@ -188,12 +188,14 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   }
   const auto profile = options.cluster.profile.start("");
   const auto cluster = start_cluster(options.cluster, engine, job);
+  std::vector<std::string> parts;  // of the profile
+  if (job == nullptr) parts = options.cluster.profiled_parts();
   const SignalGuard guard([&] { cluster->stop(); });
   wait_until_up(*cluster, [] { return false; });
   actors::InProcessEngine api(*cluster);
   const int status = work(api);
   api.close();
-  if (profile && job == nullptr) profile->wait_for_ranks(options.cluster.profiled_parts());
+  if (profile && job == nullptr) profile->wait_for_ranks(parts);
   cluster->stop();
   if (profile) profile->finish();
   return status;
@@ -220,6 +222,16 @@ std::unique_ptr<EngineApi> load(const RequestOptions& options) {
   ProgressBar bar("Loading");
   return std::make_unique<LocalEngine>(config,
                                        [&](size_t done, size_t total) { bar.update(done, total); });
+}
+
+// In this process, or at a server.
+int run_alone(const RequestOptions& options, const std::function<int(EngineApi&)>& work) {
+  const auto profile = options.cluster.profile.start("", ProfileFile::When::kAtEnd);
+  std::unique_ptr<EngineApi> engine = options.is_remote() ? connect(options) : load(options);
+  const int status = work(*engine);
+  engine.reset();
+  if (profile) profile->finish();
+  return status;
 }
 
 }  // namespace
@@ -281,21 +293,18 @@ int run_on_engine(RequestOptions& options, const std::function<void()>& prepare,
     release_ranks(job.get());
     throw;
   }
-  if (cluster) return run_in_cluster(options, job.get(), work);
-  const auto profile = options.cluster.profile.start("", ProfileFile::When::kAtEnd);
-  std::unique_ptr<EngineApi> engine = remote ? connect(options) : load(options);
-  const int status = work(*engine);
-  engine.reset();
-  if (profile) profile->finish();
-  return status;
+  if (!cluster) return run_alone(options, work);
+  return run_in_cluster(options, job.get(), work);
 }
 
 int run_requests(RequestOptions& options, const RequestFormat& format,
                  const std::function<RequestInput()>& open_input) {
   RequestInput input;
-  return run_on_engine(
-      options, [&] { input = open_input(); },
-      [&](EngineApi& engine) { return run_with(engine, options, format, std::move(input)); });
+  const auto open = [&] { input = open_input(); };
+  const auto work = [&](EngineApi& engine) {
+    return run_with(engine, options, format, std::move(input));
+  };
+  return run_on_engine(options, open, work);
 }
 
 }  // namespace tandem::launcher

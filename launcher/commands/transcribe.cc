@@ -348,6 +348,9 @@ int run(TranscribeOptions& options) {
   check_name(options.requests.engine.model);
   options.files = expand_files(options.files, sound_files());
   std::optional<OutputFolder> folder;
+  const auto work = [&](EngineApi& engine) {
+    return Transcriber(engine, options, *format, folder ? &*folder : nullptr).run();
+  };
   return run_on_engine(
       options.requests,
       [&] {
@@ -356,9 +359,7 @@ int run(TranscribeOptions& options) {
             return file.string() + "." + extension_of(*format);
           });
       },
-      [&](EngineApi& engine) {
-        return Transcriber(engine, options, *format, folder ? &*folder : nullptr).run();
-      });
+      work);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "launcher/speech/audio_request.h"
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "runtime/media/image/image_file.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/speech_params_reader.h"
 
 namespace tandem::launcher {

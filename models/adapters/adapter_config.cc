@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "base/strings/printable.h"
 #include "models/config/config_reader.h"
 #include "text/grammar/grammar_error.h"

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "base/mutex.h"
 #include "client/tandem_client.h"
 #include "launcher/speech/audio_request.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "runtime/protocol/json_fields.h"
 
 namespace tandem {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "base/strings/base64.h"
 #include "base/strings/percent.h"
+#include "runtime/protocol/json_fields.h"
 
 namespace tandem {
 

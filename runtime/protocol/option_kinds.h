@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fields.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/option_values.h"
 #include "runtime/protocol/tandem.pb.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "base/strings/utf8.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/options_reader.h"
 
 namespace tandem {

@@ -15,8 +15,9 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "base/strings/nearest_name.h"
 #include "runtime/protocol/constraint_reader.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/option_kinds.h"
 #include "runtime/protocol/option_values.h"
 

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "base/strings/nearest_name.h"
 #include "base/strings/utf8.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/option_values.h"
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/protocol/speech_params_reader.h"

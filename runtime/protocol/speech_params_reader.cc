@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "runtime/protocol/json_fields.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,6 @@
 #include <initializer_list>
 #include <map>
 
-#include "base/json_fields.h"
-
 namespace tandem {
 
 using nlohmann::json;
@@ -68,12 +66,6 @@ bool contains(const List& list, const std::string& name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-std::string reason(const std::string& name, const std::string& asked) {
-  if (contains(kRemoved, name))
-    return "not built (" + asked + "): transformers 5.23 does not have it any more either";
-  return "not built yet (" + asked + ")";
-}
-
 }  // namespace
 
 Unbuilt unbuilt_state(const std::string& name, const json& value) {
@@ -96,7 +88,10 @@ InputError not_built(const std::string& name, const std::string& value, bool by_
   const std::string asked =
       value +
       (by_model ? " asked for by the model's defaults; null switches it off" : " asked for");
-  return not_supported(name, reason(name, asked));
+  if (contains(kRemoved, name))
+    return not_supported(
+        name, "not built (" + asked + "): transformers 5.23 does not have it any more either");
+  return not_supported(name, "not built yet (" + asked + ")");
 }
 
 }  // namespace tandem

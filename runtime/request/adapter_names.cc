@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "base/strings/nearest_name.h"
 #include "base/strings/printable.h"
 #include "models/adapters/adapter.h"
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "runtime/request/longest_input.h"
 #include "runtime/request/params/option_sources.h"
 #include "runtime/request/prompt.h"

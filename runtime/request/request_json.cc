@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "base/json_fields.h"
 #include "base/strings/readable_text.h"
 #include "runtime/media/sound/transcript.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "base/log_fields.h"
 #include "base/log_text.h"
+#include "base/strings/nearest_name.h"
 #include "server/api/api_key.h"
 #include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"

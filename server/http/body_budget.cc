@@ -19,6 +19,15 @@ InputError no_body_memory(const BodyBudget& memory) {
                         std::to_string(memory.all()) + " bytes); try again later");
 }
 
+InputError no_memory_to_parse(const BodyBudget& memory, size_t bytes) {
+  if (bytes <= memory.all()) return no_body_memory(memory);
+  return InputError(ErrorKind::kInvalidRequest,
+                    "body: takes " + std::to_string(bytes) +
+                        " bytes when it is parsed; the server has " + std::to_string(memory.all()) +
+                        " (--max-body-memory)",
+                    "body");
+}
+
 bool BodyShare::grow_to(size_t bytes) {
   if (bytes <= bytes_) return true;
   if (!budget_->take(bytes - bytes_)) return false;

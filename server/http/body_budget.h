@@ -49,5 +49,8 @@ class BodyShare {
 
 // The error for a request that needs more of --max-body-memory than is left.
 InputError no_body_memory(const BodyBudget& memory);
+// The same where it is parsed. bytes: of the body and its parsed form, which may be too many for
+// ever.
+InputError no_memory_to_parse(const BodyBudget& memory, size_t bytes);
 
 }  // namespace tandem::server

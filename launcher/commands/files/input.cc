@@ -140,6 +140,21 @@ std::optional<Line> RequestInput::next(bool wait, bool& more) {
   return Line{std::move(texts[at++]), false};
 }
 
+namespace {
+
+// Whoever names a file may want what is in it.
+void tell_of_files(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    std::error_code error;
+    if (text.find_first_of(" \t\n") != text.npos || !fs::is_regular_file(text, error)) continue;
+    std::fprintf(stderr,
+                 "tandem: \"%s\" is a text here, and the name of a file: --input reads it\n",
+                 readable(text).c_str());
+  }
+}
+
+}  // namespace
+
 RequestInput open_texts(const std::vector<std::string>& arguments, const std::string& file,
                         bool each_line) {
   RequestInput input;
@@ -150,14 +165,10 @@ RequestInput open_texts(const std::vector<std::string>& arguments, const std::st
     throw invalid_request("-", "standard input cannot be mixed with texts or --input");
   if (!input.texts.empty() && !file.empty())
     throw invalid_request("--input", "give texts or a file, not both");
-  for (const std::string& text : input.texts) {
-    std::error_code error;
-    if (text.find_first_of(" \t\n") != text.npos || !fs::is_regular_file(text, error)) continue;
-    std::fprintf(stderr,
-                 "tandem: \"%s\" is a text here, and the name of a file: --input reads it\n",
-                 readable(text).c_str());
+  if (!input.texts.empty()) {
+    tell_of_files(input.texts);
+    return input;
   }
-  if (!input.texts.empty()) return input;
   if (file.empty() && !from_stdin)
     throw invalid_request("TEXT",
                           "nothing to do: give a text, --input FILE, or - for standard input");

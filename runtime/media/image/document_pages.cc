@@ -25,7 +25,7 @@ decoder::Job document_job(const MediaSource& file, int page, int dpi) {
 }
 
 // A number from 1 at the beginning of `text`, which it is taken from; 0: there is none.
-int take_number(std::string_view& text) {
+int take_page(std::string_view& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || value < 1) return 0;
@@ -43,11 +43,11 @@ std::vector<PageRange> read_page_ranges(const std::string& text, const std::stri
   std::vector<PageRange> out;
   for (std::string_view rest = text;;) {
     PageRange range;
-    range.first = range.last = take_number(rest);
+    range.first = range.last = take_page(rest);
     bool good = range.first > 0;
     if (good && rest.starts_with('-')) {
       rest.remove_prefix(1);
-      range.last = rest.empty() || rest.starts_with(',') ? 0 : take_number(rest);
+      range.last = rest.empty() || rest.starts_with(',') ? 0 : take_page(rest);
       good = rest.empty() || rest.starts_with(',') ? range.last == 0 || range.last >= range.first
                                                    : false;
     }

@@ -11,10 +11,10 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "runtime/media/sound/fourier.h"
 #include "runtime/media/sound/mel_scale.h"
 #include "runtime/media/sound/seeded_noise.h"
+#include "runtime/protocol/json_fields.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

@@ -5,10 +5,11 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json_fields.h"
+#include "base/strings/nearest_name.h"
 #include "base/strings/printable.h"
 #include "models/config/decoder_prompt.h"
 #include "models/config/limits.h"
+#include "runtime/protocol/json_fields.h"
 #include "text/language_names.h"
 
 namespace tandem {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "base/strings/printable.h"
 #include "runtime/media/sound/windows/clip_times.h"
 #include "runtime/protocol/speech_params_reader.h"

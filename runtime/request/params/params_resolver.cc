@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "base/strings/printable.h"
 #include "models/config/task_params.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/request/params/length_rules.h"
 #include "runtime/request/params/token_rules.h"

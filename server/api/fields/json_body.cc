@@ -49,13 +49,8 @@ size_t cost_of_parsing(std::string_view text) {
 void reserve_for_parsing(const HttpRequest& request) {
   if (!request.memory) return;
   const size_t cost = cost_of_parsing(request.body);
-  const size_t all = request.memory->budget().all();
-  if (request.memory->grow_by(cost)) return;
-  if (cost + request.body.size() > all)
-    throw invalid_request("body", "takes " + std::to_string(cost + request.body.size()) +
-                                      " bytes when it is parsed; the server has " +
-                                      std::to_string(all) + " (--max-body-memory)");
-  throw no_body_memory(request.memory->budget());
+  if (!request.memory->grow_by(cost))
+    throw no_memory_to_parse(request.memory->budget(), cost + request.body.size());
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "base/error.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/generation/document_prompts.h"
@@ -12,26 +14,24 @@ void start(AppContext& app, const std::shared_ptr<Exchange>& exchange, Generatio
   std::make_shared<GenerationJob>(app, exchange, std::move(request))->start();
 }
 
-// Runs f, which may find the request wrong, where nobody else answers for it.
-template <class F>
-void or_refuse(const std::shared_ptr<Exchange>& exchange, const F& f) {
-  try {
-    f();
-  } catch (const InputError& error) {
-    exchange->post([exchange, response = error_response(error)] { exchange->respond(response); });
-  }
-}
-
 // Pages take a while to draw; other connections share this thread.
 void start_with_pages(AppContext& app, const std::shared_ptr<Exchange>& exchange,
                       GenerationRequest request) {
   if (!app.reads_images || !has_documents(request)) return start(app, exchange, std::move(request));
   app.run_apart([&app, exchange, r = std::make_shared<GenerationRequest>(std::move(request))] {
-    or_refuse(exchange, [&] {
+    std::optional<InputError> wrong;
+    try {
       replace_documents(*r, app.config);
-      exchange->post([&app, exchange, r] {
-        or_refuse(exchange, [&] { start(app, exchange, std::move(*r)); });
-      });
+    } catch (const InputError& error) {
+      wrong = error;
+    }
+    exchange->post([&app, exchange, r, wrong] {
+      try {
+        if (wrong) throw *wrong;
+        start(app, exchange, std::move(*r));
+      } catch (const InputError& error) {  // serve() has returned
+        exchange->respond(error_response(error));
+      }
     });
   });
 }
@@ -39,11 +39,15 @@ void start_with_pages(AppContext& app, const std::shared_ptr<Exchange>& exchange
 }  // namespace
 
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  start_with_pages(app, exchange, parse_completion(parse_body(exchange->request()), app.config));
+  nlohmann::json body = parse_body(exchange->request());
+  GenerationRequest request = parse_completion(std::move(body), app.config);
+  start_with_pages(app, exchange, std::move(request));
 }
 
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  start_with_pages(app, exchange, parse_chat(parse_body(exchange->request()), app.config));
+  nlohmann::json body = parse_body(exchange->request());
+  GenerationRequest request = parse_chat(std::move(body), app.config);
+  start_with_pages(app, exchange, std::move(request));
 }
 
 }  // namespace tandem::server

@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "base/log_text.h"
 #include "base/seconds_since.h"
 #include "base/strings/base64.h"
 #include "runtime/media/sound/voice/voice_source.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/json_line.h"
 #include "server/http/errors.h"
 #include "server/http/url.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_fields.h"
 #include "runtime/media/sound/live/live_rate.h"
+#include "runtime/protocol/json_fields.h"
 #include "server/api/generation/generation_request.h"
 #include "server/http/url.h"
 #include "text/language_names.h"

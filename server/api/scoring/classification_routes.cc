@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "runtime/protocol/encoder_input.h"
+#include "runtime/protocol/json_fields.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/heads/label_scores.h"
 #include "server/api/engine_job.h"

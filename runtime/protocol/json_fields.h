@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tandem {
@@ -32,11 +30,5 @@ std::string read_string(const nlohmann::json& value, const std::string& field);
 // A list of token ids in [0, vocab_size); the message names the position of a wrong one.
 std::vector<int32_t> read_token_ids(const nlohmann::json& value, const std::string& field,
                                     int vocab_size);
-
-// The candidate that `name` is most likely a misspelling of, if any is close.
-std::optional<std::string> nearest_name(std::string_view name,
-                                        const std::vector<std::string>& candidates);
-// " (did you mean X?)", or nothing.
-std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace tandem

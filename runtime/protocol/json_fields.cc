@@ -1,10 +1,7 @@
 // Typed reading of the JSON that clients send (json_fields.h).
-#include "base/json_fields.h"
+#include "runtime/protocol/json_fields.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 
@@ -35,33 +32,6 @@ std::string range_text(const NumberBounds& range) {
     text += std::string(range.lo > -kMax ? " and " : " ") + (range.open_hi ? "< " : "<= ") +
             number_text(range.hi);
   return text;
-}
-
-// Levenshtein distance; a swap of neighbours counts one.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before, previous(b.size() + 1), current(b.size() + 1);
-  std::iota(previous.begin(), previous.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    current[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      current[j] = std::min(
-          {previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        current[j] = std::min(current[j], before[j - 2] + 1);
-    }
-    before = previous;
-    std::swap(previous, current);
-  }
-  return previous[b.size()];
-}
-
-// Lower case, without separators: "maxNewTokens", "max-new-tokens" and "max_new_tokens" are one.
-std::string folded(std::string_view name) {
-  std::string out;
-  for (const char c : name)
-    if (c != '_' && c != '-' && c != ' ')
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
 }
 
 }  // namespace
@@ -151,27 +121,6 @@ std::vector<int32_t> read_token_ids(const json& value, const std::string& field,
     ids.push_back(static_cast<int32_t>(number));
   }
   return ids;
-}
-
-std::optional<std::string> nearest_name(std::string_view name,
-                                        const std::vector<std::string>& candidates) {
-  if (name.empty() || name.size() > 64) return std::nullopt;
-  const std::string wanted = folded(name);
-  std::optional<std::string> best;
-  size_t best_distance = std::min(std::max<size_t>(2, wanted.size() / 3), wanted.size() / 2) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(wanted, folded(candidate));
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-std::string suggestion(std::string_view name, const std::vector<std::string>& candidates) {
-  const auto nearest = nearest_name(name, candidates);
-  return nearest ? " (did you mean " + *nearest + "?)" : "";
 }
 
 }  // namespace tandem
