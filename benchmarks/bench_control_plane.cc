@@ -33,8 +33,8 @@
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
 #include "runtime/engine/make_sequence_group.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace {

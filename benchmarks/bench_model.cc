@@ -17,8 +17,8 @@
 #include <random>
 
 #include "runtime/engine/llm_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 
 namespace {
 

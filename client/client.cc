@@ -20,8 +20,8 @@
 #include "client/input_errors.h"
 #include "client/stream.h"
 #include "client/tandem_client.h"
-#include "runtime/protocol/json_line.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/json_line.h"
+#include "runtime/protocol/json/options_reader.h"
 
 namespace tandem::client {
 namespace {

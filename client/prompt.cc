@@ -5,8 +5,8 @@
 #include "base/file_bytes.h"
 #include "client/input_errors.h"
 #include "client/tandem_client.h"
-#include "runtime/protocol/json_line.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/json_line.h"
+#include "runtime/protocol/json/prompt_reader.h"
 
 namespace tandem::client {
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strings/printable.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem::launcher {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/request_error.h"
 
 namespace tandem::launcher {

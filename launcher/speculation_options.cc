@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 
 namespace tandem::launcher {
 namespace {

@@ -6,8 +6,8 @@
 // Everything is in the namespace tandem. Bad input throws InputError.
 #pragma once
 
-#include "base/error.h"                       // IWYU pragma: export
-#include "runtime/engine/engine_api.h"        // IWYU pragma: export
-#include "runtime/engine/local_engine.h"      // IWYU pragma: export
-#include "runtime/protocol/options_reader.h"  // IWYU pragma: export
-#include "runtime/protocol/prompt_reader.h"   // IWYU pragma: export
+#include "base/error.h"                            // IWYU pragma: export
+#include "runtime/engine/engine_api.h"             // IWYU pragma: export
+#include "runtime/engine/local_engine.h"           // IWYU pragma: export
+#include "runtime/protocol/json/options_reader.h"  // IWYU pragma: export
+#include "runtime/protocol/json/prompt_reader.h"   // IWYU pragma: export

@@ -18,8 +18,8 @@
 #include "launcher/help.h"
 #include "models/config/task_params.h"
 #include "models/family.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/params/language_rules.h"
 #include "text/language_names.h"
 

@@ -3,7 +3,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/commands/head_options.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/heads/head_json.h"
 
 namespace tandem::launcher {

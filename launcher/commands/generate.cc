@@ -9,9 +9,9 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"
-#include "runtime/protocol/json_line.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/json_line.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 
 namespace tandem::launcher {
 namespace {

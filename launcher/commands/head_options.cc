@@ -1,8 +1,8 @@
 #include "launcher/commands/head_options.h"
 
 #include "base/error.h"
-#include "runtime/protocol/json_line.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/json_line.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "runtime/request/heads/head_json.h"
 
 namespace tandem::launcher {

@@ -12,7 +12,7 @@
 #include "launcher/commands/files/page_files.h"
 #include "launcher/commands/requests.h"
 #include "models/family.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "runtime/request/answer_reader.h"
 
 namespace tandem::launcher {

@@ -10,7 +10,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "runtime/media/image/image_file.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 
 namespace tandem::launcher {
 namespace {

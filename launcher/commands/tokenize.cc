@@ -9,7 +9,7 @@
 #include "launcher/commands/files/input.h"
 #include "launcher/options.h"
 #include "models/family.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 #include "runtime/request/request_json.h"
 #include "text/tokenizer.h"
 

@@ -22,7 +22,7 @@
 #include "launcher/speech/audio_request.h"
 #include "launcher/speech/live_command.h"
 #include "runtime/media/sound/transcript.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 
 namespace tandem::launcher {
 namespace {

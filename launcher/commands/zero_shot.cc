@@ -14,7 +14,7 @@
 #include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
 #include "launcher/progress.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 #include "runtime/request/heads/head_json.h"
 
 namespace tandem::launcher {

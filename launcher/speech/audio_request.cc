@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "runtime/media/image/image_file.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 
 namespace tandem::launcher {
 namespace {

@@ -23,7 +23,7 @@
 #include "python/native/layouts.h"
 #include "python/native/open_engine.h"
 #include "python/native/pages.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 #include "runtime/version.h"
 
 using nlohmann::json;

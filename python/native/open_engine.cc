@@ -25,7 +25,7 @@
 #include "models/config/task_params.h"
 #include "models/task.h"
 #include "runtime/engine/local_engine.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 #include "runtime/request/params/language_rules.h"
 #include "runtime/request/request_error.h"
 #include "runtime/request/request_processor.h"

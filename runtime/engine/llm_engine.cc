@@ -1,9 +1,9 @@
 #include "runtime/engine/llm_engine.h"
 
 #include "base/check.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/protocol/output_cursor.h"
-#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/request_error.h"
 
 namespace tandem {

@@ -26,7 +26,8 @@ class LLMEngine {
   // unused.
   void add_request(const std::string& request_id, const proto::Prompt& prompt,
                    const proto::GenerationOptions& options, int priority = 0);
-  // The same as JSON (runtime/protocol/prompt_reader.h, runtime/protocol/options_reader.h).
+  // The same as JSON (runtime/protocol/json/prompt_reader.h,
+  // runtime/protocol/json/options_reader.h).
   void add_request(const std::string& request_id, const nlohmann::json& prompt,
                    const nlohmann::json& params, int priority = 0);
   // The same of one that has been prepared().

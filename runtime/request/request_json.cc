@@ -5,9 +5,9 @@
 
 #include "base/strings/readable_text.h"
 #include "runtime/media/sound/transcript.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/protocol/media_reader.h"
+#include "runtime/protocol/json/media_reader.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -25,9 +25,9 @@ struct JsonRequest {
 };
 
 // {"id": any, "prompt": P, "params": {…}, "lora": name, "priority": 0}. P is
-// runtime/protocol/prompt_reader.h's, params runtime/protocol/options_reader.h's; `defaults` are
-// params under those of the line. Throws InputError naming the field. read_file: for the paths of
-// files in prompts; without it there are none.
+// runtime/protocol/json/prompt_reader.h's, params runtime/protocol/json/options_reader.h's;
+// `defaults` are params under those of the line. Throws InputError naming the field. read_file: for
+// the paths of files in prompts; without it there are none.
 JsonRequest request_from_json(const nlohmann::json& line,
                               const nlohmann::json& defaults = nlohmann::json::object(),
                               ReadFile read_file = nullptr);

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/support/engine/listener.h"
 #include "tests/support/goldens/golden_cluster_config.h"
 #include "tests/support/sanitized.h"

@@ -13,7 +13,7 @@
 #include "runtime/media/image/image_file.h"
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/media/sound/transcription.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/media/sounds.h"
 

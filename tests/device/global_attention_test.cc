@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/random_led.h"
 

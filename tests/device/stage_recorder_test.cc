@@ -14,8 +14,8 @@
 #include "runtime/engine/make_sequence_group.h"
 #include "runtime/engine/states/request_state.h"
 #include "runtime/execution/model_runner.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/support/goldens/golden_config.h"
 
 namespace tandem::stage_recorder_test {

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/params/language_rules.h"
 #include "runtime/request/params/params_resolver.h"
 #include "runtime/request/prompt.h"

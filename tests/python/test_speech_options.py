@@ -31,7 +31,7 @@ def test_names_exist():
     """What a row says is a flag of the command, or a parameter of speech or generation."""
     page = (ROOT / "docs/tandem.1").read_text() if (ROOT / "docs/tandem.1").exists() else ""
     text = "".join((ROOT / path).read_text() for path in
-                   ("runtime/protocol/tandem.proto", "launcher/commands/transcribe.cc", "runtime/protocol/speech_params_reader.cc"))
+                   ("runtime/protocol/tandem.proto", "launcher/commands/transcribe.cc", "runtime/protocol/json/speech_params_reader.cc"))
     for name, ours, _ in rows():
         for own in re.findall(r"`([a-z_]+)`", ours):
             if name not in ("audio", "model_size_or_path"):

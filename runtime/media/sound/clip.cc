@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
 namespace {

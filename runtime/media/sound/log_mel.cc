@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

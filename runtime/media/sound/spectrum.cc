@@ -14,7 +14,7 @@
 #include "runtime/media/sound/fourier.h"
 #include "runtime/media/sound/mel_scale.h"
 #include "runtime/media/sound/seeded_noise.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include "base/strings/printable.h"
 #include "models/config/decoder_prompt.h"
 #include "models/config/limits.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 #include "text/language_names.h"
 
 namespace tandem {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/strings/printable.h"
 #include "runtime/media/sound/windows/clip_times.h"
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 #include "text/language_names.h"
 #include "text/unicode/python_space.h"
 

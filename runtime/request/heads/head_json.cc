@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/strings/nearest_name.h"
 #include "base/strings/utf8.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/option_values.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/option_values.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/protocol/pooling_kind.h"
-#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/heads/label_scores.h"
 
 namespace tandem {

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "base/strings/printable.h"
 #include "models/config/task_params.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 #include "runtime/protocol/pooling_kind.h"
 #include "runtime/request/params/length_rules.h"
 #include "runtime/request/params/token_rules.h"

@@ -8,7 +8,7 @@
 
 #include "models/config/config.h"
 #include "models/config/limits.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/params/option_sources.h"
 

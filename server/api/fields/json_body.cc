@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 #include "runtime/request/request_json.h"
 #include "server/http/body_budget.h"
 

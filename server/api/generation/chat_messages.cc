@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 
 namespace tandem::server {
 namespace {

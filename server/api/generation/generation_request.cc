@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/adapter_names.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/generation/chat_messages.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/strings/code_points.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/text_pairs.h"

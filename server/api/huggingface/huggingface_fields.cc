@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/huggingface/huggingface.h"
 #include "server/api/text_pairs.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_job.h"
 #include "server/api/huggingface/huggingface.h"

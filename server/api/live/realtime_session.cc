@@ -13,8 +13,8 @@
 #include "base/seconds_since.h"
 #include "base/strings/base64.h"
 #include "runtime/media/sound/voice/voice_source.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/json_line.h"
 #include "server/http/errors.h"
 #include "server/http/url.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/media/sound/live/live_rate.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 #include "server/api/generation/generation_request.h"
 #include "server/http/url.h"
 #include "text/language_names.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "runtime/protocol/encoder_input.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"

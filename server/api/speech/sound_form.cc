@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 #include "server/http/body/form.h"
 #include "server/http/body_budget.h"
 

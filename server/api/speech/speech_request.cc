@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 #include "server/api/fields/json_body.h"
 #include "server/api/generation/generation_request.h"
 #include "text/language_names.h"

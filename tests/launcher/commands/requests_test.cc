@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/files/json_lines.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/processes/process.h"

@@ -12,8 +12,8 @@
 #include "runtime/engine/llm_engine.h"
 #include "runtime/engine/make_sequence_group.h"
 #include "runtime/engine/states/request_state.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/random_led.h"
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/support/engine/listener.h"
 #include "tests/support/engine/sound_prompts.h"
 #include "tests/support/files/expect_error.h"

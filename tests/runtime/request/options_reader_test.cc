@@ -1,5 +1,5 @@
 // Every name that a request's params may have: good and bad values, and the documentation.
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 
 #include <gtest/gtest.h>
 

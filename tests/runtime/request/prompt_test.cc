@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "models/family.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 
 namespace tandem {
 namespace {

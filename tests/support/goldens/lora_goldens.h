@@ -12,8 +12,8 @@
 
 #include "base/json.h"
 #include "runtime/engine/llm_engine.h"
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "tests/support/goldens/golden_config.h"
 
 namespace tandem::testing {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "server/api/application.h"
 #include "server/http/body/form.h"
 #include "server/http/errors.h"

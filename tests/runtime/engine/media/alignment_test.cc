@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/plain_speech.h"
 

@@ -13,7 +13,7 @@
 
 #include "runtime/engine/llm_engine.h"
 #include "runtime/engine/states/request_state.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/goldens/frames_model.h"
 #include "tests/support/goldens/golden_config.h"
 

@@ -18,7 +18,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "runtime/media/image/image_file.h"
 #include "runtime/media/image/image_processor.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/golden_engine.h"

@@ -17,7 +17,7 @@
 #include "models/load_model.h"
 #include "runtime/engine/llm_engine.h"
 #include "runtime/media/sound/speech_settings.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/golden_engine.h"

@@ -11,7 +11,7 @@
 
 #include "runtime/engine/llm_engine.h"
 #include "runtime/media/sound/transcription.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_config.h"
 #include "tests/support/goldens/plain_speech.h"

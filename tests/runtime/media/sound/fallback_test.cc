@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "models/family.h"
 #include "runtime/media/sound/transcription.h"
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/media/speech_settings.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/options_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/request_json.h"
 #include "runtime/request/request_processor.h"
 #include "tests/support/files/expect_error.h"

@@ -10,7 +10,7 @@
 #include "runtime/media/sound/transcription.h"
 #include "runtime/media/sound/windows/clip_times.h"
 #include "runtime/media/sound/windows/language_search.h"
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/media/speech_settings.h"
 

@@ -1,5 +1,5 @@
 // Values of parameters (option_values.h).
-#include "runtime/protocol/option_values.h"
+#include "runtime/protocol/json/option_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/strings/utf8.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/options_reader.h"
 
 namespace tandem {
 

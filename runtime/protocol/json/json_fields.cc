@@ -1,5 +1,5 @@
 // Typed reading of the JSON that clients send (json_fields.h).
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/json/prompt_reader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,10 @@
 #include "base/error.h"
 #include "base/strings/nearest_name.h"
 #include "base/strings/utf8.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/option_values.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/option_values.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 #include "runtime/protocol/pooling_kind.h"
-#include "runtime/protocol/speech_params_reader.h"
 
 namespace tandem {
 

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "runtime/protocol/media_reader.h"
+#include "runtime/protocol/json/media_reader.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {

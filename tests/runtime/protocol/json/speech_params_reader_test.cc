@@ -1,5 +1,5 @@
 // Parameters of speech: names, kinds, bounds.
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/protocol/speech_params_reader.h"
+#include "runtime/protocol/json/speech_params_reader.h"
 
 #include <google/protobuf/descriptor.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
 namespace {

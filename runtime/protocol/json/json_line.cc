@@ -1,9 +1,9 @@
-#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/json/json_line.h"
 
 #include <string>
 
 #include "base/error.h"
-#include "runtime/protocol/constraint_reader.h"
+#include "runtime/protocol/json/constraint_reader.h"
 
 namespace tandem {
 

@@ -1,11 +1,11 @@
-#include "runtime/protocol/option_kinds.h"
+#include "runtime/protocol/json/option_kinds.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/protocol/constraint_reader.h"
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/constraint_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 
 namespace tandem::option_kinds {
 

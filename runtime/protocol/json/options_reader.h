@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/protocol/json/unbuilt_options.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/protocol/unbuilt_options.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // The table of parameter names (options_reader.h), and the reading of JSON by it. A parameter's
 // field of GenerationOptions has its name.
-#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/json/options_reader.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -16,10 +16,10 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/strings/nearest_name.h"
-#include "runtime/protocol/constraint_reader.h"
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/option_kinds.h"
-#include "runtime/protocol/option_values.h"
+#include "runtime/protocol/json/constraint_reader.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/option_kinds.h"
+#include "runtime/protocol/json/option_values.h"
 
 namespace tandem {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/protocol/json_fields.h"
-#include "runtime/protocol/option_values.h"
+#include "runtime/protocol/json/json_fields.h"
+#include "runtime/protocol/json/option_values.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::option_kinds {

@@ -1,4 +1,4 @@
-#include "runtime/protocol/media_reader.h"
+#include "runtime/protocol/json/media_reader.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/strings/base64.h"
 #include "base/strings/percent.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
 

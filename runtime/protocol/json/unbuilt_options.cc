@@ -1,5 +1,5 @@
 // The names, and their errors (unbuilt_options.h).
-#include "runtime/protocol/unbuilt_options.h"
+#include "runtime/protocol/json/unbuilt_options.h"
 
 #include <algorithm>
 #include <initializer_list>

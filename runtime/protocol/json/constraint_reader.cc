@@ -1,10 +1,10 @@
-#include "runtime/protocol/constraint_reader.h"
+#include "runtime/protocol/json/constraint_reader.h"
 
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/protocol/json_fields.h"
+#include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
 namespace {
