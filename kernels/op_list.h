@@ -1,8 +1,8 @@
-// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, sound_ops.h, sampling_ops.h
-// and layouts/layout_ops.h declare and describe them. The devices' tables and function declarations
-// are generated from this list. The files of an op are named after the third column, or begin with
-// it and "_". There is one in kernels/check, and at least one each in kernels/cpu and kernels/cuda
-// (tests/scripts/op_files_test.sh).
+// The list of ops: OP(name, arguments, file). ops.h, attention_ops.h, decoder_ops.h, sound_ops.h,
+// sampling_ops.h and layouts/layout_ops.h declare and describe them. The devices' tables and
+// function declarations are generated from this list. The files of an op are named after the third
+// column, or begin with it and "_". There is one in kernels/check, and at least one each in
+// kernels/cpu and kernels/cuda (tests/scripts/op_files_test.sh).
 //
 // A new op: its arguments and contract in one of these, a line here, and a function in each of the
 // three.
@@ -42,6 +42,7 @@
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
   OP(merge_attention, MergeAttentionArgs, attention)                                             \
   OP(attention_weights, AttentionWeightsArgs, attention)                                         \
+  OP(decoder_step, DecoderStepArgs, decoder_step)                                                \
   OP(attend_ragged, AttendRaggedArgs, layout_attention)                                          \
   OP(attend_pages, AttendPagesArgs, layout_attention)                                            \
   OP(attend_latent, AttendLatentArgs, layout_attention)                                          \

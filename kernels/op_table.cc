@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-const OpTable kCpuOps = {cpu::pack_weight, nullptr,
+const OpTable kCpuOps = {cpu::pack_weight, nullptr, nullptr,
 #define TANDEM_OP_ENTRY(name, Args, file) cpu::name,
                          TANDEM_OPS(TANDEM_OP_ENTRY)
 #undef TANDEM_OP_ENTRY

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/core/context.h"
+#include "kernels/decoder_ops.h"
 #include "kernels/layouts/layout_ops.h"
 #include "kernels/op_list.h"
 #include "kernels/ops.h"
@@ -23,6 +24,8 @@ struct OpTable {
   Tensor (*pack_weight)(Context&, std::span<const MatrixView> parts, DType dtype);
   // The same for a quantised one; null on the CPU.
   QuantizedWeight (*quantize_weight)(Context&, std::span<const MatrixView> parts, Quantization);
+  // Whether ops::decoder_step is to run this step; null on the CPU, where it never is.
+  bool (*takes_decoder_step)(const Context&, const ops::DecoderStepArgs&);
 #define TANDEM_OP_ENTRY(name, Args, file) void (*name)(Context&, const ops::Args&);
   TANDEM_OPS(TANDEM_OP_ENTRY)
 #undef TANDEM_OP_ENTRY

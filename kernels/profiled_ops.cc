@@ -12,7 +12,7 @@ const Tensor* telling_tensor(const Args& args) {
   if constexpr (requires { args.logits; }) return &args.logits;
   if constexpr (requires { args.x; }) return &args.x;
   if constexpr (requires {
-                  args.pages;
+                  args.k;
                   args.slot_mapping;
                 })
     return &args.k;
@@ -81,9 +81,14 @@ QuantizedWeight quantize_unprofiled(Context& ctx, std::span<const MatrixView> pa
   return device_ops(ctx).quantize_weight(ctx, parts, quantization);
 }
 
+// (Launches nothing.)
+bool takes_unprofiled(const Context& ctx, const ops::DecoderStepArgs& args) {
+  return device_ops(ctx).takes_decoder_step(ctx, args);
+}
+
 }  // namespace
 
-const OpTable kProfiledOps = {pack_unprofiled, quantize_unprofiled,
+const OpTable kProfiledOps = {pack_unprofiled, quantize_unprofiled, takes_unprofiled,
 #define TANDEM_OP_ENTRY(name, Args, file) profiled_##name,
                               TANDEM_OPS(TANDEM_OP_ENTRY)
 #undef TANDEM_OP_ENTRY

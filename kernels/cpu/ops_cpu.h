@@ -7,6 +7,7 @@
 
 #include "kernels/core/context.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/decoder_ops.h"
 #include "kernels/layouts/layout_ops.h"
 #include "kernels/op_list.h"
 #include "kernels/ops.h"

@@ -17,6 +17,7 @@
 #include "kernels/cuda/linear/linear_best.h"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/step/step_memory.h"
 
 namespace tandem::cuda {
 namespace {
@@ -64,6 +65,7 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   most_best_rows_ = best_rows_wanted();
   most_direct_rows_ = direct_rows_wanted();
   most_cluster_rows_ = cluster_rows_wanted();
+  most_step_rows_ = capability_ >= 80 ? step_rows_wanted() : 0;
   multiprocessors_ = properties.multiProcessorCount;
   cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);
   shared_limit_ = properties.sharedMemPerBlockOptin;
@@ -88,12 +90,15 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
     no_memory(product_.c_str(), sizeof(*ticket_));
   }
   TANDEM_CUDA_CHECK(cudaMemsetAsync(ticket_, 0, sizeof(*ticket_), stream_));
+  if (most_step_rows_ > 0) step_memory_ = std::make_unique<StepMemory>(*this);
 }
 
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
+  if (step_memory_ != nullptr) step_memory_->abort();
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
   recordings_.clear();
+  step_memory_.reset();
   gemms_.reset();
   uploads_.reset();
   if (ticket_ != nullptr) cudaFree(ticket_);
@@ -388,13 +393,6 @@ void CudaBackend::drop_recordings() {
 void CudaBackend::tune_products(const std::string& folder,
                                 std::function<void(const std::string&)> warn) {
   gemms_->tune(product_, capability_, cache_bytes_, folder, std::move(warn));
-}
-
-LaunchStream stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).launches(); }
-
-void after_launch(const char* op) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) cuda_failed(__FILE__, __LINE__, op, error);
 }
 
 }  // namespace tandem::cuda

@@ -26,6 +26,7 @@
 namespace tandem::cuda {
 
 class GemmCache;
+class StepMemory;
 class UploadRing;
 
 class CudaBackend final : public DeviceBackend {
@@ -90,6 +91,11 @@ class CudaBackend final : public DeviceBackend {
   // The most rows, from 9 on, of a product that cluster_tiles computes rather than direct_tiles or
   // cuBLASLt (TANDEM_CLUSTER_ROWS at construction).
   int64_t most_cluster_rows() const { return most_cluster_rows_; }
+  // The most rows of a step that ops::decoder_step takes (TANDEM_STEP_KERNEL_ROWS at construction),
+  // and what its launches share. REQUIRES: of step_memory(): more than 0.
+  int64_t most_step_rows() const { return most_step_rows_; }
+  StepMemory& step_memory() { return *step_memory_; }
+  int multiprocessors() const { return multiprocessors_; }
   // The most bytes of shared memory of a block.
   size_t shared_limit() const { return shared_limit_; }
   // How many blocks with `shared` bytes run at once, up to `most` on a multiprocessor.
@@ -120,7 +126,7 @@ class CudaBackend final : public DeviceBackend {
   int64_t most_dependent_rows_ = 0;
   int most_best_rows_ = 0;
   std::optional<int> most_direct_rows_;
-  int64_t most_cluster_rows_ = 0;
+  int64_t most_cluster_rows_ = 0, most_step_rows_ = 0;
   int multiprocessors_ = 0;
   size_t cache_bytes_ = 0;  // L2
   size_t shared_limit_ = 0, shared_of_multiprocessor_ = 0, shared_of_system_ = 0;
@@ -145,6 +151,7 @@ class CudaBackend final : public DeviceBackend {
   std::chrono::steady_clock::time_point asked_since_;
   std::unique_ptr<GemmCache> gemms_;
   int32_t* ticket_ = nullptr;
+  std::unique_ptr<StepMemory> step_memory_;
 };
 
 }  // namespace tandem::cuda

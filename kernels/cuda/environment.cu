@@ -10,6 +10,7 @@
 #include "kernels/cuda/linear/cluster_tiles.h"
 #include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/linear_best.h"
+#include "kernels/cuda/step/step_params.h"
 
 namespace tandem::cuda {
 namespace {
@@ -52,5 +53,7 @@ int best_rows_wanted() {
 std::optional<int> direct_rows_wanted() { return rows_of("TANDEM_DIRECT_ROWS", kMostDirectRows); }
 
 int cluster_rows_wanted() { return rows_of("TANDEM_CLUSTER_ROWS", kMostClusterRows).value_or(0); }
+
+int step_rows_wanted() { return rows_of("TANDEM_STEP_KERNEL_ROWS", step::kMostRows).value_or(0); }
 
 }  // namespace tandem::cuda

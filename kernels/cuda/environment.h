@@ -19,5 +19,8 @@ std::optional<int> direct_rows_wanted();
 // The most rows that cluster_tiles multiplies, from 9 on. TANDEM_CLUSTER_ROWS: that number, from 0
 // to kMostClusterRows, else InputError. 0: no device has shown its gain yet.
 int cluster_rows_wanted();
+// The most rows of a step whose decoder is one kernel. TANDEM_STEP_KERNEL_ROWS: that number, from 0
+// to 8, else InputError. 0: no device has shown its gain yet.
+int step_rows_wanted();
 
 }  // namespace tandem::cuda

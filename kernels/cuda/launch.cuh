@@ -7,6 +7,9 @@
 // wait_for_earlier_kernels().
 // TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, cluster, ...): the same in clusters of `cluster`
 // blocks, 1 to 8, side by side in x (kernels/cuda/hardware/cluster.cuh).
+// TANDEM_LAUNCH_COOPERATIVE(kernel, grid, block, ...): all blocks run at the same time, so that
+// they may wait for each other (kernels/cuda/hardware/device_scope.cuh). Never before the earlier
+// kernels have ended. A launch of more blocks than the device has room for fails.
 // TANDEM_DYNAMIC_SHARED(name): unsigned char* name, the dynamic shared memory, 128-byte aligned.
 //
 // wait_for_earlier_kernels(): every thread of every kernel begins with it. What earlier kernels of

@@ -14,6 +14,7 @@ namespace tandem::cuda {
 Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
 QuantizedWeight quantize_weight(Context& ctx, std::span<const MatrixView> parts,
                                 Quantization quantization);
+bool takes_decoder_step(const Context& ctx, const ops::DecoderStepArgs& args);
 #define TANDEM_OP_FUNCTION(name, Args, file) void name(Context& ctx, const ops::Args& args);
 TANDEM_OPS(TANDEM_OP_FUNCTION)
 #undef TANDEM_OP_FUNCTION

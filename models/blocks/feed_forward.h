@@ -23,6 +23,7 @@ class FeedForward {
   FeedForward(const Weights& fc1, const Weights& gate, const Weights& fc2, const Build& b,
               int64_t d_model, const FeedForwardOptions& o)
       : build_(b),
+        activation_(o.activation),
         d_model_(d_model),
         piece_(rows_of_piece(o, shard_range(o.width, b.comm.rank(), b.comm.size()).size())),
         first_(o.gated ? First(GatedParallelLinear(fc1, gate, b, d_model, o.width, o.activation,
@@ -31,6 +32,19 @@ class FeedForward {
         fc2_(fc2, b, o.width, d_model, shard_range(o.width, b.comm.rank(), b.comm.size()), o.bias) {
   }
   Tensor forward(NormedRows& x) const { return fc2_.forward(first(x)); }
+
+  // Its part of a layer for ops::decoder_step; false: the op has no such.
+  bool describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const {
+    const StepProduct of_first =
+        std::visit([](const auto& layer) { return layer.step_product(); }, first_);
+    const StepProduct of_second = fc2_.step_product();
+    if (!of_first || !of_second) return false;
+    parts.first = *of_first;
+    parts.second = *of_second;
+    shape.activation = activation_;
+    shape.gated = std::holds_alternative<GatedParallelLinear>(first_);
+    return true;
+  }
 
   // The CPU takes many rows of gated layers in pieces, because the intermediate rows are read and
   // written three times. No bit depends on the pieces.
@@ -70,6 +84,7 @@ class FeedForward {
   }
 
   Build build_;
+  Activation activation_;
   int64_t d_model_;
   int64_t piece_;  // rows
   First first_;

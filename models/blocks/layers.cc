@@ -137,6 +137,25 @@ void DecoderLayer::write_cross_kv(const Tensor& encoder_states, const StepTensor
     std::get<TwoAttentions>(attention_).cross.write_kv(encoder_states, in, pages);
 }
 
+ops::StepNorm step_norm(const Norm& norm) {
+  const bool rms = norm.kind() == NormKind::kRms || norm.kind() == NormKind::kRmsPlusOne;
+  return {norm.weight(), norm.bias(), norm.eps(), rms};
+}
+
+bool DecoderLayer::describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const {
+  const auto* two = std::get_if<TwoAttentions>(&attention_);
+  const auto* self = two == nullptr ? nullptr : std::get_if<DecoderSelfAttention>(&two->self);
+  const auto* feed_forward = std::get_if<FeedForward>(&feed_forward_);
+  if (self == nullptr || feed_forward == nullptr || final_norm_.place() == NormPlace::kBoth)
+    return false;
+  parts.self_norm = step_norm(two->self_norm.norm());
+  parts.cross_norm = step_norm(two->cross_norm.norm());
+  parts.final_norm = step_norm(final_norm_.norm());
+  shape.norms_behind = final_norm_.place() == NormPlace::kPost;
+  return self->describe(parts, shape) && two->cross.describe(parts, shape) &&
+         feed_forward->describe(parts, shape);
+}
+
 CrossWriter::Attention CrossWriter::make_attention(const Weights& w, const Build& b,
                                                    const LayerOptions& o) {
   if (o.merged_attention)

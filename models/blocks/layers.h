@@ -39,6 +39,8 @@ struct Residual {
 // The state with everything added, normed: after the last layer.
 Tensor normed(const Norm& norm, const Residual& state);
 
+ops::StepNorm step_norm(const Norm& norm);
+
 // How layers are built. Names are scopes within the layer's.
 struct LayerOptions {
   struct Names {
@@ -84,6 +86,8 @@ class SublayerNorm {
   // The next state, with the sublayer's f(NormedRows& x).
   template <class Sublayer>
   Residual apply(Residual state, const Sublayer& f) const;
+  NormPlace place() const { return place_; }
+  const Norm& norm() const { return norm_; }
 
  private:
   NormPlace place_;
@@ -122,6 +126,8 @@ class DecoderLayer {
   // Once per request: this layer's cross-attention keys and values of the encoder's output.
   void write_cross_kv(const Tensor& encoder_states, const StepTensors& in,
                       const KvPages& pages) const;
+  // The layer for ops::decoder_step; false: it has what the op has not.
+  bool describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const;
 
  private:
   using SelfAttention = std::variant<DecoderSelfAttention, StreamAttention>;

@@ -163,6 +163,10 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
     return;
   }
   decoder_layers_ = layers_of<DecoderLayer>(decoder, build, decoder_side, of_decoder);
+  if (!build.ctx.on_cpu() && of_decoder.has_all(num_decoder_layers_) &&
+      decoder_frequencies_.empty() && streams_.ngram == 0)
+    if (auto parts = DecoderParts::of(decoder_layers_, decoder_norm_))
+      decoder_parts_.emplace(std::move(*parts));
 }
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {
@@ -263,7 +267,13 @@ StageState Seq2Seq::decode_stage(const StepTensors& in, StageState state, KvCach
   if (!decoder_frequencies_.empty() || streams_.ngram > 0)
     more.emplace(prepared_decoder(in, cache.block_size));
   const StepTensors& step = more ? *more : in;
-  Residual x = run_decoder(step, std::move(state), cache);
+  Residual x = build_.decoder_layers.has_first()
+                   ? begin_decoder(step)
+                   : Residual{std::move(state.sum), std::move(state.update)};
+  if (decoder_parts_)
+    if (Tensor rows = decoder_parts_->decode(build_.ctx, x, step, cache); !rows.empty())
+      return {std::move(rows)};
+  x = run_decoder(step, std::move(x), cache);
   if (!build_.decoder_layers.has_last(num_decoder_layers_)) return handed_on(std::move(x));
   const Tensor out = finished(decoder_norm_, x);
   return {streams_.ngram > 0 ? stream_results(build_.ctx, out, step.streams) : out};
@@ -278,10 +288,7 @@ StepTensors Seq2Seq::prepared_decoder(const StepTensors& in, int block_size) {
   return out;
 }
 
-Residual Seq2Seq::run_decoder(const StepTensors& in, StageState state, KvCache& cache) {
-  Residual x = build_.decoder_layers.has_first()
-                   ? begin_decoder(in)
-                   : Residual{std::move(state.sum), std::move(state.update)};
+Residual Seq2Seq::run_decoder(const StepTensors& in, Residual x, KvCache& cache) {
   for (size_t i = 0; i < decoder_layers_.size(); ++i)
     x = decoder_layers_[i].forward(std::move(x), in, cache.layers[i]);
   return x;

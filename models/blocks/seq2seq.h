@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/blocks/decoder_parts.h"
 #include "models/blocks/embeddings.h"
 #include "models/blocks/layers.h"
 #include "models/blocks/output_head.h"
@@ -126,7 +127,7 @@ class Seq2Seq : public Model {
   }
   StepTensors prepared(const StepTensors& in);
   Residual run_encoder(const StepTensors& in, StageState state);
-  Residual run_decoder(const StepTensors& in, StageState state, KvCache& cache);
+  Residual run_decoder(const StepTensors& in, Residual x, KvCache& cache);
   // The states before a side's first layer.
   Residual begin_encoder(const StepTensors& in);
   Residual begin_decoder(const StepTensors& in);
@@ -147,7 +148,8 @@ class Seq2Seq : public Model {
   Heads encoder_heads_, decoder_heads_;
   std::vector<EncoderLayer> encoder_layers_;
   std::vector<DecoderLayer> decoder_layers_;
-  std::vector<CrossWriter> cross_writers_;  // in their place (Build::writes_cross)
+  std::optional<DecoderParts> decoder_parts_;  // of a whole decoder on a device
+  std::vector<CrossWriter> cross_writers_;     // in their place (Build::writes_cross)
   std::optional<Norm> encoder_norm_, decoder_norm_;
   // Of the encoder's layers, which share lists of a step; 0: they have none.
   int summary_block_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
+#include "kernels/decoder_ops.h"
 #include "kernels/ops.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/layers/linear_adapters.h"
@@ -17,6 +18,14 @@
 #include "parallel/shard.h"
 
 namespace tandem {
+
+// A layer's product for ops::decoder_step; absent where adapters can change it.
+using StepProduct = std::optional<ops::StepProduct>;
+inline StepProduct step_product_of(const PackedWeight& weight, const Tensor& bias,
+                                   const std::shared_ptr<LinearAdapters>& adapters) {
+  if (adapters != nullptr) return std::nullopt;
+  return ops::StepProduct{weight, bias};
+}
 
 // Whether a linear layer's file has a bias.
 enum class Bias : uint8_t { kRequired, kOptional, kNone };
@@ -31,6 +40,7 @@ class ColumnParallelLinear {
     NormedRows rows(x);
     return forward(rows);
   }
+  StepProduct step_product() const { return step_product_of(weight_, bias_, adapters_); }
 
  private:
   Build build_;
@@ -50,6 +60,7 @@ class GatedParallelLinear {
     NormedRows rows(x);
     return forward(rows);
   }
+  StepProduct step_product() const { return step_product_of(weight_, bias_, adapters_); }
 
  private:
   Build build_;
@@ -72,6 +83,7 @@ class RowParallelLinear {
   // forward() in two steps: this rank's part of the sum, for any rows; the sum over all ranks.
   void write_part(const Tensor& x, const Tensor& out) const;
   void sum_parts(const Tensor& out) const { build_.comm.all_reduce(out); }
+  StepProduct step_product() const { return step_product_of(weight_, bias_, adapters_); }
 
  private:
   Build build_;
@@ -97,6 +109,7 @@ class QKVParallelLinear {
   }
   // Of a row of zeros: the biases, [1, …] each. Resident; to be called while the layer is loaded.
   Output of_zeros() const;
+  StepProduct step_product() const { return step_product_of(weight_, bias_, adapters_); }
 
  private:
   Output parts_of(const Tensor& y) const;
@@ -124,6 +137,7 @@ class CrossAttentionQKVParallelLinear {
     Tensor k, v;
   };
   KeyValue forward_kv(const Tensor& encoder_states) const;
+  StepProduct step_product_of_q() const { return step_product_of(q_weight_, q_bias_, q_adapters_); }
 
  private:
   Build build_;

@@ -5,7 +5,7 @@ import json
 import re
 
 from benchmark_steps import SMALL, clusters, ended, measure, model
-from check_steps import Failed, NotRun, Step
+from check_steps import Failed, NotRun, Step, google_test
 
 TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
         "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
@@ -142,11 +142,18 @@ def profiled_prompts(run):
     return {"rows": by_kernel(max(steps, key=lambda step: sum(one.get(METRICS[0], 0) for one in step)))}
 
 
+def step_kernel(run):
+    """Before it is timed: every wait of its blocks ends, and it has the bits of the ops that it stands for."""
+    run.need_gpu()
+    return google_test(run, "cuda_test", arguments=["--gtest_filter=CudaDecoderStep.*"])
+
+
 STEPS = [
     Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
     Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, table("products")),
     Step("ops.clusters", "the products of 16 to 128 rows by clusters", 40, 12,
          clusters(lambda run: {"rows": bench_ops(run, "products", "--batch", "16,32,64,128")})),
+    Step("ops.step_kernel", "one kernel for a decoder's step: the bits of the ops, on this device", 40, 8, step_kernel),
     Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
     Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,

@@ -9,8 +9,11 @@
 
 #define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...) \
   TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, 1, shared, stream __VA_OPT__(, ) __VA_ARGS__)
-#define TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, cluster, shared, stream, ...) \
-  ::tandem::cuda::launch_kernel(kernel, (grid), (block), (cluster), (shared),     \
+#define TANDEM_LAUNCH_CLUSTERS(kernel, grid, block, cluster, shared, stream, ...)    \
+  ::tandem::cuda::launch_kernel(kernel, (grid), (block), (cluster), false, (shared), \
+                                (stream)__VA_OPT__(, ) __VA_ARGS__)
+#define TANDEM_LAUNCH_COOPERATIVE(kernel, grid, block, shared, stream, ...) \
+  ::tandem::cuda::launch_kernel(kernel, (grid), (block), 1, true, (shared), \
                                 (stream)__VA_OPT__(, ) __VA_ARGS__)
 #define TANDEM_DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 
@@ -26,15 +29,20 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 // Failures are left in cudaGetLastError.
 template <class... Parameters, class... Arguments>
 void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, unsigned cluster,
-                   size_t shared, LaunchStream stream, Arguments&&... arguments) {
+                   bool cooperative, size_t shared, LaunchStream stream, Arguments&&... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream.stream;
-  cudaLaunchAttribute attributes[2]{};
+  cudaLaunchAttribute attributes[3]{};
   config.attrs = attributes;
-  if (stream.overlaps) {
+  if (cooperative) {
+    cudaLaunchAttribute& together = attributes[config.numAttrs++];
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+  }
+  if (stream.overlaps && !cooperative) {
     cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;

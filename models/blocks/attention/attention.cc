@@ -166,6 +166,12 @@ void AttentionLayer::store_weights(const Tensor& q, const StepTensors& in,
   }
 }
 
+bool AttentionLayer::is_plain() const {
+  return build_.comm.size() == 1 && !q_norm_ && !k_norm_ && !options_.rotary &&
+         options_.soft_cap == 0.0f && options_.window.back == ops::Window::kAll &&
+         heads_.kv_count() == heads_.count();
+}
+
 EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_model,
                                    const AttentionOptions& o)
     : AttentionLayer(w, b, d_model, o),
@@ -194,6 +200,18 @@ Tensor DecoderSelfAttention::forward(NormedRows& x, const StepTensors& in,
   return out_.forward(over_self(q, k, v, in, self_pages));
 }
 
+bool DecoderSelfAttention::describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const {
+  const StepProduct qkv = qkv_.step_product(), out = out_.step_product();
+  if (!is_plain() || !qkv || !out) return false;
+  parts.qkv = *qkv;
+  parts.self_out = *out;
+  parts.bias = options_.position_bias;
+  shape.num_heads = heads_.count();
+  shape.head_dim = heads_.head_dim;
+  shape.self_scale = options_.scale;
+  return true;
+}
+
 CrossAttention::CrossAttention(const Weights& w, const Build& b, int64_t d_model,
                                const AttentionOptions& o)
     : AttentionLayer(w, b, d_model, o),
@@ -206,6 +224,16 @@ Tensor CrossAttention::forward(NormedRows& x, const StepTensors& in,
   ready_cross_queries(q);
   if (in.cross_weights != nullptr) store_weights(q, in, cross_pages);
   return out_.forward(over_cross(q, in, cross_pages));
+}
+
+bool CrossAttention::describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const {
+  const StepProduct q = qkv_.step_product_of_q(), out = out_.step_product();
+  if (!is_plain() || !q || !out) return false;
+  if (heads_.count() != shape.num_heads || heads_.head_dim != shape.head_dim) return false;
+  parts.cross_q = *q;
+  parts.cross_out = *out;
+  shape.cross_scale = options_.scale;
+  return true;
 }
 
 MergedAttention::MergedAttention(const Weights& w, const Build& b, int64_t d_model,

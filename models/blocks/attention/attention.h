@@ -87,6 +87,8 @@ class AttentionLayer {
   // are queries of their tokens' sequences.
   Tensor over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                     const Tensor& log_sums = {}) const;
+  // Whether there is nothing but projections and attention of the same heads of queries and keys.
+  bool is_plain() const;
   // Writes this layer's part of in.cross_weights.
   void store_weights(const Tensor& q, const StepTensors& in, const KvPages& pages) const;
 
@@ -117,6 +119,8 @@ class DecoderSelfAttention : AttentionLayer {
   DecoderSelfAttention(const Weights& w, const Build& b, int64_t d_model,
                        const AttentionOptions& options);
   Tensor forward(NormedRows& x, const StepTensors& in, const KvPages& self_pages) const;
+  // Its part of a layer for ops::decoder_step; false: the op has no such.
+  bool describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const;
 
  private:
   QKVParallelLinear qkv_;
@@ -132,6 +136,7 @@ class CrossAttention : AttentionLayer {
     write_cross(qkv_, encoder_states, in, cross_pages);
   }
   Tensor forward(NormedRows& x, const StepTensors& in, const KvPages& cross_pages) const;
+  bool describe(ops::DecoderLayerParts& parts, ops::DecoderShape& shape) const;
 
  private:
   CrossAttentionQKVParallelLinear qkv_;

@@ -9,6 +9,7 @@
 #include "bulk_copies.h"
 #include "cluster.h"
 #include "cuda_emulator.h"
+#include "grid.h"
 #include "sanitizers.h"
 
 namespace cuda_emulator {
@@ -69,8 +70,10 @@ class Block {
  public:
   Block() = default;
   ~Block();
-  // All blocks of the kernel, or of each cluster the one of that rank.
-  void run(const Kernel& kernel, unsigned rank = 0, Cluster* cluster = nullptr);
+  // All blocks of the kernel, or of each cluster the one of that rank, or of a cooperative launch
+  // the one of that number.
+  void run(const Kernel& kernel, unsigned rank = 0, Cluster* cluster = nullptr,
+           Grid* grid = nullptr);
 
   BlockVotes block_barrier(const char* name, int value);
   void warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&));
@@ -80,6 +83,8 @@ class Block {
   }
   void wait_for_phase();
   void cluster_barrier();
+  bool grid_reached(uint32_t* at, uint32_t value);
+  void grid_add(uint32_t* at, uint32_t value);
   const unsigned char* in_block_of_cluster(const void* own, size_t bytes, unsigned rank);
   void wake(unsigned thread);
   unsigned lane() const { return running_ % kWarp; }
@@ -98,6 +103,7 @@ class Block {
   void shuffle(std::vector<uint32_t>& items);
   void run_block(uint32_t number);
   void add_worker();
+  boost::context::stack_context stack_of_slab();
   Worker& next();
   void switch_to(Worker& to);
   void arrive(Worker& self, boost::context::fiber&& from);
@@ -124,6 +130,9 @@ class Block {
   BlockVotes votes_{};
   BulkCopies bulk_copies_{*this};
 
+  // Stacks side by side: those of all blocks of a grid, with a guard each, were more areas of
+  // memory than a process may have.
+  std::vector<std::unique_ptr<void, void (*)(void*)>> slabs_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
   Worker scheduler_;            // the OS thread itself
@@ -132,7 +141,8 @@ class Block {
   bool stopping_ = false;
   unsigned char* shared_ = nullptr;  // dynamic
   Cluster* cluster_ = nullptr;       // null: no clusters
-  unsigned rank_ = 0;                // in it
+  Grid* grid_ = nullptr;             // null: the launch is not cooperative
+  unsigned rank_ = 0;                // in one of them
   bool meets_cluster_ = false;       // a thread is in Cluster::meet, or was
 };
 

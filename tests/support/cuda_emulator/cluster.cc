@@ -71,4 +71,26 @@ bool Cluster::end(unsigned rank) {
   return true;
 }
 
+// The first thread that goes on waits for the other blocks, the others for it.
+void Block::cluster_barrier() {
+  block_barrier("a barrier of the cluster", 0);
+  if (cluster_ && !meets_cluster_) {
+    meets_cluster_ = true;
+    cluster_->meet();
+  }
+  block_barrier("a barrier of the cluster", 0);
+  meets_cluster_ = false;
+}
+
+const unsigned char* Block::in_block_of_cluster(const void* own, size_t bytes, unsigned rank) {
+  const auto* at = static_cast<const unsigned char*>(own);
+  if (at < shared_ || at + bytes > shared_ + kernel_->shared)
+    fail("a place in a cluster that is not in the dynamic shared memory");
+  std::string why = "the kernel has no clusters";
+  const unsigned char* there = cluster_ ? cluster_->shared_of(rank, why) : nullptr;
+  if (!there) fail("shared memory of block " + std::to_string(rank) + " of the cluster: " + why);
+  maybe_yield();
+  return there + (at - shared_);
+}
+
 }  // namespace cuda_emulator

@@ -177,14 +177,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.maxThreadsDim[2] = 64;
   p.maxThreadsPerMultiProcessor = 2048;
   p.maxBlocksPerMultiProcessor = 32;
-  p.multiProcessorCount = 132;
+  const char* multiprocessors = std::getenv("TANDEM_EMULATOR_MULTIPROCESSORS");
+  p.multiProcessorCount = multiprocessors ? std::atoi(multiprocessors) : 132;
   p.maxGridSize[0] = 0x7fffffff;
   p.maxGridSize[1] = p.maxGridSize[2] = 65535;
   p.major = capability().major;
   p.minor = capability().minor;
   p.l2CacheSize = 1 << 20;  // small: tests write over it again and again
   p.memoryBusWidth = 5120;
-  p.concurrentKernels = p.unifiedAddressing = p.memoryPoolsSupported = 1;
+  p.concurrentKernels = p.unifiedAddressing = p.memoryPoolsSupported = p.cooperativeLaunch = 1;
   p.asyncEngineCount = 3;
   return cudaSuccess;
 }
@@ -236,6 +237,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     CUDA_EMULATOR_NAME(cudaErrorIllegalAddress)
     CUDA_EMULATOR_NAME(cudaErrorPeerAccessAlreadyEnabled)
     CUDA_EMULATOR_NAME(cudaErrorLaunchFailure)
+    CUDA_EMULATOR_NAME(cudaErrorCooperativeLaunchTooLarge)
     CUDA_EMULATOR_NAME(cudaErrorNotSupported)
     CUDA_EMULATOR_NAME(cudaErrorStreamCaptureUnsupported)
     CUDA_EMULATOR_NAME(cudaErrorStreamCaptureInvalidated)

@@ -46,9 +46,10 @@ void Block::fail(const std::string& what) {
   std::abort();
 }
 
-void Block::run(const Kernel& kernel, unsigned rank, Cluster* cluster) {
+void Block::run(const Kernel& kernel, unsigned rank, Cluster* cluster, Grid* grid) {
   kernel_ = &kernel;
   cluster_ = cluster;
+  grid_ = grid;
   rank_ = rank;
   random_ = Random(seed);
   const dim3 b = kernel.block, g = kernel.grid;
@@ -69,10 +70,13 @@ void Block::run(const Kernel& kernel, unsigned rank, Cluster* cluster) {
   std::vector<uint32_t> blocks(size_t{g.x} * g.y * g.z / kernel.cluster);
   for (uint32_t i = 0; i < blocks.size(); ++i) blocks[i] = i;
   shuffle(blocks);
-  if (cluster) random_ = Random(random_.next() + rank);
+  if (cluster || grid) random_ = Random(random_.next() + rank);
   scheduler_.marks.adopt_current();
   current = this;
-  for (uint32_t number : blocks) run_block(number * kernel.cluster + rank);
+  if (grid)
+    run_block(rank);
+  else
+    for (uint32_t number : blocks) run_block(number * kernel.cluster + rank);
   current = nullptr;
 }
 
@@ -102,6 +106,7 @@ void Block::run_block(uint32_t number) {
   if (alive_ != 0) fail_stuck();
   note_static_shared(kernel_->type);
   bulk_copies_.end_block();
+  if (grid_) grid_->end(rank_);
   if (cluster_ && !cluster_->end(rank_))
     fail(
         "a block ends whose shared memory others of its cluster may read: no barrier of the "
@@ -273,28 +278,6 @@ void Block::pass_meeting(Warp& warp, size_t at) {
     if (lanes.mask >> i & 1) wake(first + i);
 }
 
-// The first thread that goes on waits for the other blocks, the others for it.
-void Block::cluster_barrier() {
-  block_barrier("a barrier of the cluster", 0);
-  if (cluster_ && !meets_cluster_) {
-    meets_cluster_ = true;
-    cluster_->meet();
-  }
-  block_barrier("a barrier of the cluster", 0);
-  meets_cluster_ = false;
-}
-
-const unsigned char* Block::in_block_of_cluster(const void* own, size_t bytes, unsigned rank) {
-  const auto* at = static_cast<const unsigned char*>(own);
-  if (at < shared_ || at + bytes > shared_ + kernel_->shared)
-    fail("a place in a cluster that is not in the dynamic shared memory");
-  std::string why = "the kernel has no clusters";
-  const unsigned char* there = cluster_ ? cluster_->shared_of(rank, why) : nullptr;
-  if (!there) fail("shared memory of block " + std::to_string(rank) + " of the cluster: " + why);
-  maybe_yield();
-  return there + (at - shared_);
-}
-
 // Nobody can go on: names some of those who wait.
 void Block::fail_stuck() {
   std::string text = "deadlock: " + std::to_string(alive_) + " threads wait for others, among them";
@@ -332,6 +315,7 @@ void run_kernel(const Kernel& kernel) {
   // One for each OS thread: its fibers are kept for the next kernel.
   static thread_local Block block;
   if (current) block.fail("a kernel launches a kernel");
+  if (kernel.cooperative) return run_grid(kernel, block);
   if (kernel.cluster == 1) return block.run(kernel);
   run_clusters(kernel, block);
 }
@@ -374,6 +358,11 @@ void async_wait(unsigned groups_left) {
   }
   thread.copies.resize(left);
 }
+
+bool grid_reached(uint32_t* at, uint32_t value) {
+  return here("a wait for other blocks").grid_reached(at, value);
+}
+void grid_add(uint32_t* at, uint32_t value) { here("a word for other blocks").grid_add(at, value); }
 
 void cluster_barrier() { here("a barrier of the cluster").cluster_barrier(); }
 const void* in_block_of_cluster(const void* own, size_t bytes, unsigned rank) {

@@ -172,6 +172,14 @@ void store_late(int32_t* at, int32_t value) {
   late_stores.emplace_back(at, value);
 }
 
+static uint64_t blocks_at_once(const Kernel& kernel, const cudaDeviceProp& device) {
+  int blocks = 0;
+  const dim3 b = kernel.block;
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nullptr, static_cast<int>(b.x * b.y * b.z),
+                                                kernel.shared);
+  return static_cast<uint64_t>(blocks) * static_cast<uint64_t>(device.multiProcessorCount);
+}
+
 void launch_kernel(Kernel kernel, cudaStream_t stream) {
   cudaDeviceProp device;
   cudaGetDeviceProperties(&device, 0);
@@ -183,6 +191,8 @@ void launch_kernel(Kernel kernel, cudaStream_t stream) {
     failed(cudaErrorInvalidConfiguration);
   } else if (kernel.shared > device.sharedMemPerBlockOptin) {
     failed(cudaErrorInvalidValue);
+  } else if (kernel.cooperative && uint64_t{g.x} * g.y * g.z > blocks_at_once(kernel, device)) {
+    failed(cudaErrorCooperativeLaunchTooLarge);
   } else {
     failed(submit(stream, [kernel = std::move(kernel)] { run_kernel(kernel); }));
   }

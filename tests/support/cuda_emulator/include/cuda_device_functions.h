@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +26,10 @@ inline int __syncthreads_or(int value) {
 inline void __syncwarp(unsigned mask = 0xffffffffu) {
   cuda_emulator::warp_meet("__syncwarp", mask, nullptr, [](cuda_emulator::WarpMeeting&) {});
 }
-inline void __threadfence() { cuda_emulator::maybe_yield(); }
+inline void __threadfence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  cuda_emulator::maybe_yield();
+}
 inline void __threadfence_block() { cuda_emulator::maybe_yield(); }
 inline void __threadfence_system() { cuda_emulator::maybe_yield(); }
 inline void __nanosleep(unsigned) { cuda_emulator::yield(); }
@@ -116,14 +120,17 @@ inline int __all_sync(unsigned mask, int value) {
 // Which lanes happen to go together: the hardware promises no more than the one that asks.
 inline unsigned __activemask() { return 1u << cuda_emulator::lane(); }
 
-// --- atomics: fibers give way only where they ask to ---
+// --- atomics: fibers give way only where they ask to; blocks of a cooperative launch are of
+// several OS threads ---
 namespace cuda_emulator {
 
 template <class T, class F>
 T update(T* at, F f) {
   maybe_yield();
-  const T old = *at;
-  *at = f(old);
+  const std::atomic_ref<T> there(*at);
+  T old = there.load();
+  while (!there.compare_exchange_weak(old, f(old))) {
+  }
   return old;
 }
 

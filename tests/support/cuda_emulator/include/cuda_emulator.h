@@ -44,7 +44,8 @@ constexpr unsigned kWarp = 32;
 
 struct Kernel {
   dim3 grid, block;
-  unsigned cluster = 1;  // blocks side by side in x that read each other's shared memory
+  unsigned cluster = 1;      // blocks side by side in x that read each other's shared memory
+  bool cooperative = false;  // all blocks run at the same time
   size_t shared = 0;
   const char* type = "";  // of the closure, mangled: names the function that launches
   std::function<void()> thread;
@@ -57,9 +58,11 @@ void run_kernel(const Kernel& kernel);
 
 // The arguments are evaluated and copied when the kernel is launched, as on hardware.
 template <class F, class... Args>
-void launch(dim3 grid, dim3 block, unsigned cluster, size_t shared, cudaStream_t stream, F kernel,
-            Args... args) {
-  launch_kernel({grid, block, cluster, shared, typeid(F).name(), [=] { kernel(args...); }}, stream);
+void launch(dim3 grid, dim3 block, unsigned cluster, bool cooperative, size_t shared,
+            cudaStream_t stream, F kernel, Args... args) {
+  launch_kernel(
+      {grid, block, cluster, cooperative, shared, typeid(F).name(), [=] { kernel(args...); }},
+      stream);
 }
 
 // What kernels begin with; a thread that meets others before, or ends without, ends the process.
@@ -103,6 +106,11 @@ void store_late(int32_t* at, int32_t value);
 void async_copy(void* to, const void* from, size_t size, bool zero);
 void async_commit();
 void async_wait(unsigned groups_left);
+
+// Of blocks that wait for each other (grid.h): whether the word, which grows, is the value at
+// least; adds to it.
+bool grid_reached(uint32_t* at, uint32_t value);
+void grid_add(uint32_t* at, uint32_t value);
 
 // Waits for all threads of all blocks of the cluster (cluster.h).
 void cluster_barrier();

@@ -2,8 +2,9 @@
 // TANDEM_EMULATOR_DEVICES says otherwise, whose memory is the process's. Names and values as in
 // CUDA 13. Handles for other processes work within this one: its threads stand for processes.
 //
-// TANDEM_EMULATOR_CAPABILITY ("9.0"), TANDEM_EMULATOR_MEMORY (bytes, 4 GiB) and
-// TANDEM_EMULATOR_PINNED_MEMORY (bytes, without limit) describe a device and its host;
+// TANDEM_EMULATOR_CAPABILITY ("9.0"), TANDEM_EMULATOR_MULTIPROCESSORS (132), TANDEM_EMULATOR_MEMORY
+// (bytes, 4 GiB) and TANDEM_EMULATOR_PINNED_MEMORY (bytes, without limit) describe a device and its
+// host;
 // TANDEM_EMULATOR_PEERS=0: devices that do not reach each other.
 #pragma once
 
@@ -30,6 +31,7 @@ enum cudaError_t {
   cudaErrorIllegalAddress = 700,
   cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorLaunchFailure = 719,
+  cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,

@@ -1,0 +1,10 @@
+// The kernel of a decoder's step in bf16.
+#include "kernels/cuda/step/step_kernel.cuh"
+
+namespace tandem::cuda::step {
+
+void launch_bf16(const Params& p, int blocks, int shared, LaunchStream stream) {
+  launch_type<BF16>(p, blocks, shared, stream);
+}
+
+}  // namespace tandem::cuda::step
