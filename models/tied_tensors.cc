@@ -13,9 +13,11 @@ namespace {
 // The tensor that has one of these names, the first of them first; nullptr: there is none.
 const HostTensor* find_any_of(const Checkpoint& checkpoint,
                               std::initializer_list<std::string_view> endings) {
-  for (const std::string_view ending : endings)
+  for (const std::string_view ending : endings) {
+    const std::string part = std::string(1, '.').append(ending);
     for (const auto& [name, tensor] : checkpoint.tensors())
-      if (name == ending || name.ends_with("." + std::string(ending))) return &tensor;
+      if (name == ending || name.ends_with(part)) return &tensor;
+  }
   return nullptr;
 }
 

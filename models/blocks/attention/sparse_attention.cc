@@ -91,7 +91,7 @@ Tensor SparseAttention::forward(NormedRows& x, const StepTensors& in) const {
   args.indptr = sparse.blocks.starts;
   args.plan = sparse.blocks.plan();
   args.kv_ranges = sparse.keys;
-  args.side = {.ranges = sparse.blocks.ranges, .bias = times_, .unit = 0};
+  args.side = {.k = {}, .v = {}, .ranges = sparse.blocks.ranges, .bias = times_, .unit = 0};
   if (const Tensor& outer = sparse.outer; !outer.empty() && k.dim(1) > 0)
     for (const auto& [from, to] : {std::pair{&k, &args.side.k}, std::pair{&v, &args.side.v}}) {
       *to = build_.ctx.make({outer.dim(0), from->dim(1)});

@@ -52,7 +52,11 @@ Tensor SummaryAttention::forward(NormedRows& x, const StepTensors& in) const {
   const Tensor q = qkv_.forward_q(x);
   const auto [k, v] = qkv_.forward_kv(rows);
   ops::RaggedAttentionArgs args = ragged(q, k, v, in);
-  args.side = {.ranges = in.summaries.ranges, .bias = summary_.bias, .unit = summary_.block};
+  args.side = {.k = {},
+               .v = {},
+               .ranges = in.summaries.ranges,
+               .bias = summary_.bias,
+               .unit = summary_.block};
   if (const Tensor& blocks = in.summaries.blocks; !blocks.empty()) {
     const Tensor sums = build_.ctx.make({blocks.dim(0), rows.dim(1)});
     ops::sum_ranges(build_.ctx, {rows, blocks, sums});
