@@ -226,6 +226,7 @@ std::unique_ptr<EngineApi> load(const RequestOptions& options) {
 
 // In this process, or at a server.
 int run_alone(const RequestOptions& options, const std::function<int(EngineApi&)>& work) {
+  options.cluster.log.apply("engine");
   const auto profile = options.cluster.profile.start("", ProfileFile::When::kAtEnd);
   std::unique_ptr<EngineApi> engine = options.is_remote() ? connect(options) : load(options);
   const int status = work(*engine);

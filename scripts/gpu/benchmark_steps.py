@@ -16,6 +16,7 @@ library = setting("TANDEM_DIRECT_ROWS", "0")
 heads_apart = setting("TANDEM_HEAD_BEST_ROWS", "0")
 clusters = setting("TANDEM_CLUSTER_ROWS", "128")
 step_kernel = setting("TANDEM_STEP_KERNEL_ROWS", "8")
+small_grid = setting("TANDEM_EMULATOR_MULTIPROCESSORS", "3")  # a real device has those that it has
 BATCHES = "1,8,32,64,128"
 REPEAT = 7
 # A tiny model shows that the steps work where there is no GPU.
@@ -257,7 +258,7 @@ STEPS = [
     Step("bench.clusters", "the same with products of 9 to 128 rows by clusters, beside as they are", 35, 12,
          clusters(tandem("16,32,64,128", 5, beside="of plain"))),
     Step("bench.step_kernel", "the same with one kernel for a step of up to 8 rows, beside kernel by kernel", 35, 12,
-         step_kernel(tandem("1,2,4,8", 5, beside="of plain"))),
+         small_grid(step_kernel(tandem("1,2,4,8", 5, beside="of plain")))),
     Step("bench.invariant", "the same with --batch-invariant, beside without", 40, 12,
          tandem("1,32,128", 3, "--batch-invariant", beside="of plain")),
     Step("bench.processors", "the same with a least length and no repeated trigrams, beside without", 45, 15,

@@ -235,6 +235,22 @@ TEST(DeviceCli, EncodersBesideTheDecodersOnOneDevice) {
   }
 }
 
+// In one process too.
+TEST(DeviceCli, TheLogIsAsItIsAskedFor) {
+  expect_problem(generate({"--device", "cpu", "--log-level", "loud"}), {"--log-level", "loud"});
+  const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
+  const std::vector<std::string> eager{"--device", "cuda", "--enforce-eager"};
+  const auto err_of = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), eager.begin(), eager.end());
+    const ProcessResult r = generate(flags);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return r.err;
+  };
+  EXPECT_NE(err_of({}).find("info    [engine] rank 0 computes on"), std::string::npos);
+  EXPECT_EQ(err_of({"--log-level", "error"}), "");
+  EXPECT_NE(err_of({"--log-format", "json"}).find("{\""), std::string::npos);
+}
+
 // Keys and values in int8, alone and on two ranks.
 TEST(DeviceCli, Int8KeysAndValuesOfACpu) {
   for (const char* dtype : {"float32", "bfloat16", "int8", "int4"}) {

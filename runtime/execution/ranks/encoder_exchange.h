@@ -4,8 +4,8 @@
 //
 // For each source a rank sends the sequence and the number of blocks, then each block of each
 // layer. A receiver gets its layers and its heads only, as they lie in its pages. A device's pages
-// go through the host's memory (staged_pages.h), unless both ranks are in one process, on one
-// device, and the receiver has all layers and heads: then a ticket is sent (shared_pages.h).
+// go through the host's memory (staged_pages.h). Between ranks of one process on one device they
+// stay in its memory, if the receiver has all layers and heads: a ticket is sent (shared_pages.h).
 #pragma once
 
 #include <cstddef>

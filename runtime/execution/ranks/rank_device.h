@@ -22,8 +22,8 @@ RankDevice rank_device(const proto::WorkerSetup& setup, int devices);
 bool encoders_share_devices(const std::string& device, int encoder_ranks, int ranks_of_host,
                             int devices);
 
-// Bytes of a device that a rank of encoders takes beside one of decoders, which has `spec` and is
-// one of so many: weights, the largest step, pages on their way.
+// What a rank of encoders takes of the device of a decoders' rank, in bytes: weights, the largest
+// step, pages on their way. `spec` is that of the decoders' rank, which is one of `decoder_ranks`.
 size_t bytes_of_encoder_rank(const proto::EngineConfig& config, const Context& ctx,
                              const ModelConfig& model, const Stage& encoder,
                              const KvCacheSpec& spec, int decoder_ranks);
