@@ -23,7 +23,7 @@ struct CacheSize {
 // memory do. `ranks_on_host` ranks share the free memory. On a GPU free is what
 // gpu_memory_utilization leaves beside the weights and the largest step.
 //
-// of_draft_model: bytes of a block of the draft model, which has as many blocks.
+// of_draft_model: bytes of a block of the draft model. It has as many blocks.
 // of_others: bytes of device memory that recorded steps and other ranks of the device will take.
 //
 // Throws InputError (kResource) if not even one block fits.

@@ -24,6 +24,7 @@
 #include "runtime/execution/attention_choice.h"
 #include "runtime/execution/compute_type.h"
 #include "runtime/execution/kv_cache.h"
+#include "runtime/execution/ranks/rank_device.h"
 
 namespace tandem {
 namespace {
@@ -277,7 +278,7 @@ std::string cache_folder() {
 
 bool stages_use_devices(const EngineConfig& config) {
   const char* by_host = std::getenv("TANDEM_STAGES_BY_HOST");
-  return config.loading().device().find(':') == std::string::npos &&
+  return !names_one_device(config.loading().device()) &&
          (by_host == nullptr || std::strcmp(by_host, "1") != 0);
 }
 

@@ -41,6 +41,7 @@ constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the li
 constexpr double kSecondsBetweenNews = 5;
 constexpr size_t kCommittedScratch = size_t{8} << 20;  // of a step with some hundred tokens
 
+// Null: no profile is wanted.
 ProfileGroup* profile_of_rank(const proto::WorkerSetup& setup, int threads) {
   constexpr int kReplica = 1000;  // numbers of a replica's ranks follow one another
   Profile* const profile = process_profile();

@@ -28,7 +28,6 @@ void check_setup(const proto::WorkerSetup& setup) {
                                                           std::to_string(stages) + " equal stages");
 }
 
-// Null: no profile is wanted.
 int threads_of_rank(int cores, int num_ranks, bool has_own_cores) {
   return has_own_cores ? cores : std::max(1, cores / num_ranks);
 }

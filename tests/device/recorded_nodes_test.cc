@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine/greedy_params.h"
 #include "tests/support/goldens/golden_engine.h"
 
 namespace tandem::recorded_nodes_test {
@@ -37,18 +38,11 @@ size_t nodes_of_step(int rows, const Way& way,
   config.mutable_cache()->set_num_gpu_blocks_override(2000);
   config.mutable_scheduling()->set_max_num_seqs(rows);
   LLMEngine engine(config);
+  nlohmann::json params = testing::greedy_params(6);
+  params["suppress_tokens"] = way.processors ? testing::json{5} : testing::json::array();
   for (int i = 0; i < rows; ++i)
     engine.add_request(std::to_string(i), testing::json{{"prompt_token_ids", {0, 5, 6, 7, 2}}},
-                       testing::json{{"max_tokens", 6},
-                                     {"suppress_tokens",
-                                      way.processors ? testing::json{5} : testing::json::array()},
-                                     {"min_tokens", 0},
-                                     {"forced_bos_token_id", nullptr},
-                                     {"num_beams", 1},
-                                     {"do_sample", false},
-                                     {"no_repeat_ngram_size", 0},
-                                     {"ignore_eos", true},
-                                     {"forced_eos_token_id", nullptr}});
+                       params);
   while (engine.has_unfinished_requests())
     for (const proto::RequestOutput& out : engine.step())
       if (out.finished() && tokens != nullptr)

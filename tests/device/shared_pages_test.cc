@@ -17,6 +17,7 @@
 #include "parallel/communicators/shared_memory_communicator.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/ranks/encoder_exchange.h"
+#include "tests/support/device_pages.h"
 
 namespace tandem::shared_pages_test {
 namespace {
@@ -37,38 +38,21 @@ struct Device {
   KvCachePools pools;
 };
 
-std::vector<Tensor> tensors_of(const KvCache& cache) {
-  std::vector<Tensor> all;
-  for (const KvPages& pages : cache.layers) {
-    all.push_back(pages.data);
-    if (!pages.scales.empty()) all.push_back(pages.scales);
-  }
-  return all;
-}
-
 void fill(Device& device, std::mt19937& random) {
-  for (const Tensor& tensor : tensors_of(device.pools.device())) {
-    Tensor host(tensor.shape(), tensor.dtype());
-    auto* const bytes = static_cast<uint8_t*>(host.raw());
-    for (size_t i = 0; i < host.bytes(); ++i) bytes[i] = static_cast<uint8_t>(random() % 100);
-    device.ctx.backend().copy_in(host, tensor);
-  }
+  testing::fill_pages(device.ctx, device.pools.device(), random);
   device.ctx.backend().synchronize();
-}
-
-std::string block_of(const Tensor& host, int32_t block) {
-  const size_t bytes = host.bytes() / static_cast<size_t>(host.dim(0));
-  return {static_cast<const char*>(host.raw()) + static_cast<size_t>(block) * bytes, bytes};
 }
 
 void expect_same_blocks(Device& from, Device& to, std::span<const int32_t> sources,
                         std::span<const int32_t> targets) {
   to.ctx.backend().synchronize();
-  const auto sent = tensors_of(from.pools.device()), got = tensors_of(to.pools.device());
+  const auto sent = testing::page_tensors(from.pools.device()),
+             got = testing::page_tensors(to.pools.device());
   for (size_t t = 0; t < sent.size(); ++t) {
     const Tensor a = from.ctx.on_host(sent[t]), b = to.ctx.on_host(got[t]);
     for (size_t i = 0; i < sources.size(); ++i)
-      ASSERT_EQ(block_of(a, sources[i]), block_of(b, targets[i])) << "tensor " << t;
+      ASSERT_EQ(testing::page_bytes(a, sources[i]), testing::page_bytes(b, targets[i]))
+          << "tensor " << t;
   }
 }
 
@@ -96,6 +80,8 @@ class Pair {
     take.mutable_blocks()->Add(blocks.begin(), blocks.end());
     inbox->let_go();
     inbox->take(step, decoders.pools.device());
+    // (As many marks lie between two takes as there are steps.)
+    for (int i = 0; i < 5 * static_cast<int>(seq_id % 5); ++i) decoders.ctx.backend().mark();
   }
 
   Device decoders, encoders;
@@ -167,7 +153,7 @@ TEST(SharedPages, NotForPartsOfTheHeads) {
   pair.decoders.ctx.backend().synchronize();
   const Tensor all = pair.encoders.ctx.on_host(pair.encoders.pools.device().layers[0].data);
   const Tensor half = pair.decoders.ctx.on_host(pair.decoders.pools.device().layers[0].data);
-  const std::string sent = block_of(all, 4), got = block_of(half, 7);
+  const std::string sent = testing::page_bytes(all, 4), got = testing::page_bytes(half, 7);
   const size_t head = sent.size() / (2 * kHeads);
   EXPECT_EQ(got.substr(0, head), sent.substr(0, head));           // keys
   EXPECT_EQ(got.substr(head), sent.substr(kHeads * head, head));  // values

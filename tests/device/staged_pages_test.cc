@@ -13,6 +13,7 @@
 
 #include "kernels/core/plugin.h"
 #include "runtime/execution/kv_cache.h"
+#include "tests/support/device_pages.h"
 
 namespace tandem::staged_pages_test {
 namespace {
@@ -35,20 +36,6 @@ class Device {
   StagedPages staged;
 };
 
-std::vector<Tensor> tensors_of(const KvCache& cache) {
-  std::vector<Tensor> all;
-  for (const KvPages& pages : cache.layers) {
-    all.push_back(pages.data);
-    if (!pages.scales.empty()) all.push_back(pages.scales);
-  }
-  return all;
-}
-
-std::string block_of(const Tensor& host, int32_t block) {
-  const size_t bytes = host.bytes() / static_cast<size_t>(host.dim(0));
-  return {static_cast<const char*>(host.raw()) + static_cast<size_t>(block) * bytes, bytes};
-}
-
 class StagedPagesOf : public ::testing::TestWithParam<DType> {};
 
 TEST_P(StagedPagesOf, BlocksArriveAsTheyWere) {
@@ -58,11 +45,7 @@ TEST_P(StagedPagesOf, BlocksArriveAsTheyWere) {
   std::mt19937 random(seed);
   const KvCacheSpec spec = spec_of(GetParam());
   Device from(spec), to(spec);
-  for (const Tensor& pages : tensors_of(from.pools.device())) {
-    std::vector<uint8_t> bytes(pages.bytes());
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
-    from.ctx.backend().copy_in(Tensor::borrow(bytes.data(), pages.shape(), pages.dtype()), pages);
-  }
+  testing::fill_pages(from.ctx, from.pools.device(), random);
   std::vector<int32_t> order(kBlocks);
   std::iota(order.begin(), order.end(), 0);
   for (int round = 0; round < 40; ++round) {
@@ -76,9 +59,10 @@ TEST_P(StagedPagesOf, BlocksArriveAsTheyWere) {
       const KvCache& in = to.staged.room(static_cast<int>(count), kBlockSize);
       std::vector<int32_t> targets;
       for (size_t i = 0; i < count; ++i) {
-        const std::vector<Tensor> sources = tensors_of(out), staged = tensors_of(in);
+        const std::vector<Tensor> sources = testing::page_tensors(out),
+                                  staged = testing::page_tensors(in);
         for (size_t t = 0; t < sources.size(); ++t) {
-          const std::string bytes = block_of(sources[t], blocks[i]);
+          const std::string bytes = testing::page_bytes(sources[t], blocks[i]);
           std::memcpy(static_cast<char*>(staged[t].raw()) + i * bytes.size(), bytes.data(),
                       bytes.size());
         }
@@ -88,12 +72,12 @@ TEST_P(StagedPagesOf, BlocksArriveAsTheyWere) {
       sent.insert(sent.end(), blocks.begin(), blocks.end());
       taken.insert(taken.end(), targets.begin(), targets.end());
     }
-    const std::vector<Tensor> sources = tensors_of(from.pools.device()),
-                              targets = tensors_of(to.pools.device());
+    const std::vector<Tensor> sources = testing::page_tensors(from.pools.device()),
+                              targets = testing::page_tensors(to.pools.device());
     for (size_t t = 0; t < sources.size(); ++t) {
       const Tensor here = from.ctx.on_host(sources[t]), there = to.ctx.on_host(targets[t]);
       for (size_t i = 0; i < sent.size(); ++i)
-        ASSERT_EQ(block_of(there, taken[i]), block_of(here, sent[i]))
+        ASSERT_EQ(testing::page_bytes(there, taken[i]), testing::page_bytes(here, sent[i]))
             << "round " << round << ", tensor " << t << ", block " << sent[i];
     }
     // Marks of many steps lie between two takes.

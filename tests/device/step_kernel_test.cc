@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine/greedy_params.h"
 #include "tests/support/goldens/golden_engine.h"
 #include "tests/support/goldens/golden_families.h"
 
@@ -47,14 +48,7 @@ Answer run(EngineConfig config, int requests) {
   for (int i = 0; i < requests; ++i)
     engine.add_request(std::to_string(i),
                        testing::json{{"prompt_token_ids", {9 + i, 5, 6, 7 + 2 * i, 4}}},
-                       testing::json{{"max_tokens", 7},
-                                     {"min_tokens", 0},
-                                     {"forced_bos_token_id", nullptr},
-                                     {"num_beams", 1},
-                                     {"do_sample", false},
-                                     {"no_repeat_ngram_size", 0},
-                                     {"ignore_eos", true},
-                                     {"forced_eos_token_id", nullptr}});
+                       testing::greedy_params(7));
   while (engine.has_unfinished_requests())
     for (const proto::RequestOutput& done : engine.step())
       if (done.finished())

@@ -8,10 +8,11 @@
 
 namespace tandem {
 
+bool names_one_device(const std::string& device) { return device.find(':') != std::string::npos; }
+
 bool encoders_share_devices(const std::string& device, int encoder_ranks, int ranks_of_host,
                             int devices) {
-  const bool named = device.find(':') != std::string::npos;  // one for all ranks
-  return encoder_ranks > 0 && devices > 0 && (named || ranks_of_host > devices);
+  return encoder_ranks > 0 && devices > 0 && (names_one_device(device) || ranks_of_host > devices);
 }
 
 RankDevice rank_device(const proto::WorkerSetup& setup, int devices) {
@@ -23,7 +24,7 @@ RankDevice rank_device(const proto::WorkerSetup& setup, int devices) {
   const int first = setup.replica() * encoders.first;
   if (setup.rank() >= encoders.first)
     return {first + (setup.rank() - encoders.first) % encoders.first};
-  if (device.find(':') != std::string::npos) return {first + setup.rank(), encoders.count};
+  if (names_one_device(device)) return {first + setup.rank(), encoders.count};
   // Encoders' ranks go round the decoders'.
   return {first + setup.rank(),
           (encoders.count + encoders.first - 1 - setup.rank()) / encoders.first};

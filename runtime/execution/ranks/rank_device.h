@@ -11,6 +11,9 @@
 
 namespace tandem {
 
+// Whether --device names one device, which all ranks compute on ("cuda:1").
+bool names_one_device(const std::string& device);
+
 struct RankDevice {
   int index = 0;  // for choose_device()
   // Of the encoders' ranks, how many compute on the device of this decoders' rank.
