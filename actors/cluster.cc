@@ -1,7 +1,5 @@
 #include "actors/cluster.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
@@ -13,6 +11,7 @@
 #include "actors/network/process_limits.h"
 #include "actors/thread_launcher.h"
 #include "base/error.h"
+#include "base/log/log.h"
 #include "base/seconds_since.h"
 #include "kernels/core/plugin.h"
 #include "runtime/execution/compute_type.h"
@@ -31,7 +30,7 @@ std::function<caf::error(std::exception_ptr&)> stop_loudly(const char* actor) {
     } catch (const std::exception& what) {
       const std::string want = want_of_resources(what);
       if (!want.empty()) end_for_want(want);
-      spdlog::critical("{}: {}", actor, what.what());
+      log_critical("{}: {}", actor, what.what());
     }
     std::abort();
   };
@@ -106,7 +105,7 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
   shared.processor = std::make_shared<RequestProcessor>(config.engine);
   const auto stored = shared.processor->model_config().checkpoint_dtype;
   shared.dtype = resolve_dtype(config.engine, stored);
-  spdlog::info("{}", describe_compute_type(shared.dtype, stored, cpu));
+  log_info("{}", describe_compute_type(shared.dtype, stored, cpu));
   return impl;
 }
 
@@ -133,8 +132,8 @@ void open_client_port(Cluster::Impl& impl) {
   } catch (const PortTaken&) {
     if (!config.client_port_may_differ) throw;
     impl.client_port = publish(*impl.system, engine, config.host, 0);
-    spdlog::warn("port {} is taken (another server?): clients of docs/client.md connect to {}:{}",
-                 port, config.host, impl.client_port);
+    log_warning("port {} is taken (another server?): clients of docs/client.md connect to {}:{}",
+                port, config.host, impl.client_port);
   }
 }
 
@@ -281,7 +280,7 @@ void Cluster::stop() {
   ClusterStatus status = this->status();
   while (!status.stopped && std::chrono::steady_clock::now() < deadline)
     status = wait_for_change(status, std::chrono::milliseconds(100));
-  if (!status.stopped) spdlog::error("workers have not ended in 30 s");
+  if (!status.stopped) log_error("workers have not ended in 30 s");
   end_actors(*impl_);
 }
 

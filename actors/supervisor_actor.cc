@@ -1,14 +1,13 @@
 // SupervisorActor: the cluster port's actor. Worker groups report here; SupervisorCore (one for
 // each replica) decides; the launcher starts and ends processes.
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
 #include "actors/spawn.h"
 #include "actors/worker_process.h"
+#include "base/log/log.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/execution/worker_setup.h"
 #include "runtime/request/adapter_names.h"
@@ -58,14 +57,14 @@ struct SupervisorState : SupervisorOutbox {
     group(replica).clear();
     told[static_cast<size_t>(replica)] = false;
     if (generation > 1) shared->board.update([](ClusterStatus& s) { ++s.restarts; });
-    spdlog::info("replica {}: starting {} worker(s), generation {}", replica,
-                 shared->config.num_ranks(), generation);
+    log_info("replica {}: starting {} worker(s), generation {}", replica,
+             shared->config.num_ranks(), generation);
     launcher->launch(replica, generation, shared->config.num_ranks());
     for (auto& [worker, report] : std::exchange(spare, {})) self->send(self, worker, report);
   }
   void stop(int replica, uint64_t generation) override {
     if (!told[static_cast<size_t>(replica)] && !shutting_down)
-      spdlog::warn("replica {}: did not come up: {}", replica, core(replica).last_cause());
+      log_warning("replica {}: did not come up: {}", replica, core(replica).last_cause());
     told[static_cast<size_t>(replica)] = true;
     std::vector<int64_t> pids;
     proto::WorkerCommand command;
@@ -92,8 +91,8 @@ struct SupervisorState : SupervisorOutbox {
     double& down = down_at[static_cast<size_t>(replica)];
     const std::string back =
         down > 0 ? fmt::format(", back after {:.0f} ms", (now() - down) * 1e3) : "";
-    spdlog::info("replica {}: up, generation {}, {} + {} cache blocks{}", replica, generation,
-                 cache.num_device_blocks, cache.num_host_blocks, back);
+    log_info("replica {}: up, generation {}, {} + {} cache blocks{}", replica, generation,
+             cache.num_device_blocks, cache.num_host_blocks, back);
     down = 0;
     shared->board.update([](ClusterStatus& s) { ++s.replicas_up; });
   }
@@ -102,8 +101,8 @@ struct SupervisorState : SupervisorOutbox {
     self->send(schedulers[static_cast<size_t>(replica)], GroupDown{generation, cause, crashed});
     down_at[static_cast<size_t>(replica)] = now();
     told[static_cast<size_t>(replica)] = true;
-    spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn, "replica {}: down: {}",
-                replica, cause);
+    log_at(shutting_down ? LogLevel::kDebug : LogLevel::kWarning, "replica {}: down: {}", replica,
+           cause);
     shared->board.update([](ClusterStatus& s) { --s.replicas_up; });
   }
   void loading(int replica, uint64_t done, uint64_t total) override {
@@ -113,7 +112,7 @@ struct SupervisorState : SupervisorOutbox {
   void give_up(int replica, const std::string& reason, bool bad_input) override {
     if (given_up) return;
     given_up = true;
-    spdlog::error("replica {}: {}", replica, reason);
+    log_error("replica {}: {}", replica, reason);
     self->send(engine, GiveUp{reason});
     shared->board.update([&](ClusterStatus& s) {
       s.given_up = reason;
@@ -148,11 +147,10 @@ struct SupervisorState : SupervisorOutbox {
     if (report.rank() >= 0 && !started && !shutting_down) return keep(worker, std::move(report));
     if (report.rank() < 0 && !assign(report)) {
       if (spare.size() < kMaxSpare && !shutting_down && !given_up) {
-        spdlog::info("a worker of {} (pid {}) waits until it is needed", hello.hostname(),
-                     hello.pid());
+        log_info("a worker of {} (pid {}) waits until it is needed", hello.hostname(), hello.pid());
         return keep(worker, std::move(report));
       }
-      spdlog::warn("a worker of {} (pid {}) is not needed", hello.hostname(), hello.pid());
+      log_warning("a worker of {} (pid {}) is not needed", hello.hostname(), hello.pid());
       turn_away(worker, report.generation());
       return;
     }

@@ -5,7 +5,6 @@
 // message to itself, whether the answer is there, sleeps a little, and takes the next step in
 // between.
 
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
 #include <chrono>

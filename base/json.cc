@@ -176,6 +176,28 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
   }
 }
 
+template <>
+nlohmann::json json_from(std::string_view text) {
+  return nlohmann::json::parse(text);
+}
+template <>
+nlohmann::ordered_json json_from(std::string_view text) {
+  return nlohmann::ordered_json::parse(text);
+}
+template <>
+nlohmann::json json_or_discarded(std::string_view text) {
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+template <>
+nlohmann::ordered_json json_or_discarded(std::string_view text) {
+  return nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string json_text(const nlohmann::json& value, int indent) { return value.dump(indent); }
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent);
+}
+
 std::string dump_line(const nlohmann::json& value) { return on_one_line(value); }
 std::string dump_ordered_line(const nlohmann::ordered_json& value) { return on_one_line(value); }
 

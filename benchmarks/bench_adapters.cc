@@ -3,7 +3,6 @@
 //   bench_adapters --model DIR [--dtype float32] [--adapters 8] [--rank 16] [--requests 32]
 //                  [--source-tokens 64] [--new-tokens 64] [--repeat 5] [--threads N]
 // The model is a BART (make_random_bart).
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/command_line.h"
 #include "runtime/engine/llm_engine.h"
 #include "runtime/protocol/json/options_reader.h"
 #include "runtime/protocol/json/prompt_reader.h"
@@ -109,17 +109,17 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times a batch with and without adapters.");
-  app.add_option("--model", o.model, "checkpoint directory of a BART")->required();
-  app.add_option("--dtype", o.dtype, "to compute in")->capture_default_str();
-  app.add_option("--adapters", o.adapters, "different ones")->capture_default_str();
-  app.add_option("--rank", o.rank, "of each")->capture_default_str();
-  app.add_option("--requests", o.requests, "in the batch")->capture_default_str();
-  app.add_option("--source-tokens", o.source_tokens, "of a request")->capture_default_str();
-  app.add_option("--new-tokens", o.new_tokens, "to generate")->capture_default_str();
-  app.add_option("--repeat", o.repeat, "runs; the median counts")->capture_default_str();
-  app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  bench::CommandLine app("Times a batch with and without adapters.");
+  app.add("--model", o.model, "checkpoint directory of a BART").required();
+  app.add("--dtype", o.dtype, "to compute in");
+  app.add("--adapters", o.adapters, "different ones");
+  app.add("--rank", o.rank, "of each");
+  app.add("--requests", o.requests, "in the batch");
+  app.add("--source-tokens", o.source_tokens, "of a request");
+  app.add("--new-tokens", o.new_tokens, "to generate");
+  app.add("--repeat", o.repeat, "runs; the median counts");
+  app.add("--threads", o.threads, "0: one per core");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return run(o);
   } catch (const std::exception& e) {

@@ -4,7 +4,6 @@
 //   bench_all_reduce [--ranks 2] [--bytes 2048,16384,...] [--calls 20] [--repeat 30]
 //
 // One line of JSON for each size. Status 77 where there are not enough GPUs.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -19,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/json.h"
+#include "benchmarks/support/command_line.h"
 #include "kernels/core/context.h"
 #include "kernels/core/plugin.h"
 
@@ -106,7 +107,7 @@ int run(Options o) {
                                 {"nccl_us", nccl.microseconds[i]},
                                 {"one_shot_us", one_shot.microseconds[i]},
                                 {"transport", one_shot.transport}};
-    std::printf("%s\n", row.dump().c_str());
+    std::printf("%s\n", json_text(row).c_str());
   }
   return 0;
 }
@@ -116,12 +117,13 @@ int run(Options o) {
 
 int main(int argc, char** argv) {
   tandem::Options o;
-  CLI::App app("Times sums over the GPUs of this host, by NCCL and with the one-shot kernel.");
-  app.add_option("--ranks", o.ranks, "GPUs; 0: all, up to 8")->check(CLI::Range(0, 64));
-  app.add_option("--bytes", o.bytes, "sizes")->delimiter(',')->check(CLI::Range(2, 1 << 30));
-  app.add_option("--calls", o.calls, "in a recorded step")->check(CLI::Range(1, 10000));
-  app.add_option("--repeat", o.repeat, "replays; the fastest counts")->check(CLI::Range(1, 10000));
-  CLI11_PARSE(app, argc, argv);
+  tandem::bench::CommandLine app(
+      "Times sums over the GPUs of this host, by NCCL and with the one-shot kernel.");
+  app.add("--ranks", o.ranks, "GPUs; 0: all, up to 8").range(0, 64);
+  app.add("--bytes", o.bytes, "sizes").list().range(2, 1 << 30);
+  app.add("--calls", o.calls, "in a recorded step").range(1, 10000);
+  app.add("--repeat", o.repeat, "replays; the fastest counts").range(1, 10000);
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return tandem::run(o);
   } catch (const std::exception& e) {

@@ -2,7 +2,6 @@
 // process, caches off and on, in turns. Prints time to first token and throughput of both.
 //   bench_caches --model DIR [--source-tokens 512] [--decoder-prompt-tokens 256]
 //                [--new-tokens 16] [--repeat 5] [--threads N]
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/command_line.h"
 #include "runtime/engine/llm_engine.h"
 
 namespace {
@@ -163,18 +163,16 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app(
+  bench::CommandLine app(
       "Times requests that repeat, with the caches off and on, through the engine that a server "
       "runs.");
-  app.add_option("--model", o.model, "checkpoint directory")->required();
-  app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")
-      ->capture_default_str();
-  app.add_option("--decoder-prompt-tokens", o.decoder_prompt_tokens, "of a long decoder prompt")
-      ->capture_default_str();
-  app.add_option("--new-tokens", o.new_tokens, "tokens to generate")->capture_default_str();
-  app.add_option("--repeat", o.repeat, "runs; the median counts")->capture_default_str();
-  app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  app.add("--model", o.model, "checkpoint directory").required();
+  app.add("--source-tokens", o.source_tokens, "encoder tokens of a request");
+  app.add("--decoder-prompt-tokens", o.decoder_prompt_tokens, "of a long decoder prompt");
+  app.add("--new-tokens", o.new_tokens, "tokens to generate");
+  app.add("--repeat", o.repeat, "runs; the median counts");
+  app.add("--threads", o.threads, "0: one per core");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return run(o);
   } catch (const std::exception& e) {

@@ -5,7 +5,6 @@
 // the mask allows.
 #include <malloc.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/command_line.h"
 #include "models/model.h"
 #include "runtime/request/constraint_store.h"
 
@@ -187,12 +187,12 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times constraints and their masks on one core.");
-  app.add_option("--model", o.model, "checkpoint directory, for its tokenizer")->required();
-  app.add_option("--texts", o.texts, "random texts for each constraint")->capture_default_str();
-  app.add_option("--tokens", o.tokens, "of a text, at most")->capture_default_str();
-  app.add_option("--seed", o.seed, "of the texts")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  bench::CommandLine app("Times constraints and their masks on one core.");
+  app.add("--model", o.model, "checkpoint directory, for its tokenizer").required();
+  app.add("--texts", o.texts, "random texts for each constraint");
+  app.add("--tokens", o.tokens, "of a text, at most");
+  app.add("--seed", o.seed, "of the texts");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return run(o);
   } catch (const std::exception& e) {

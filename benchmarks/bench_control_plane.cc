@@ -16,7 +16,6 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -29,6 +28,8 @@
 #include <vector>
 
 #include "actors/in_process_engine.h"
+#include "base/json.h"
+#include "benchmarks/support/command_line.h"
 #include "benchmarks/support/control_plane_report.h"
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
@@ -312,7 +313,7 @@ std::filesystem::path longer_model(const std::string& model) {
       fs::copy_file(entry.path(), out / entry.path().filename());
   json config = json::parse(std::ifstream(fs::path(model) / "config.json"));
   config["max_position_embeddings"] = kMaxPositions;
-  std::ofstream(out / "config.json") << config.dump();
+  std::ofstream(out / "config.json") << json_text(config);
   return out;
 }
 
@@ -330,7 +331,7 @@ int run(const Options& o) {
     for (const Row& row : rows) all.push_back(to_json(row));
   }
   std::filesystem::remove_all(model);
-  if (o.as_json) std::printf("%s\n", all.dump().c_str());
+  if (o.as_json) std::printf("%s\n", json_text(all).c_str());
   return 0;
 }
 
@@ -338,23 +339,18 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times what the control plane adds to steps, for workers whose model is a pause.");
-  app.add_option("--model", o.model, "checkpoint directory; only configuration and tokenizer count")
-      ->required();
-  app.add_option("--sequences", o.sequences, "running sequences")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--ranks", o.ranks, "worker processes")
-      ->check(CLI::Range(1, StepTrace::kMaxRanks))
-      ->capture_default_str();
-  app.add_option("--steps", o.steps, "steps that count")
-      ->check(CLI::Range(10, 1000))
-      ->capture_default_str();
-  app.add_option("--repeat", o.repeat, "rounds; their medians count")->capture_default_str();
-  app.add_option("--step-ms", o.step_ms, "the model's time")->capture_default_str();
-  app.add_flag("--busy", o.busy, "the model's time is computed, not slept");
-  app.add_flag("--json", o.as_json, "all rounds, as JSON");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app(
+      "Times what the control plane adds to steps, for workers whose model is a pause.");
+  app.add("--model", o.model, "checkpoint directory; only configuration and tokenizer count")
+      .required();
+  app.add("--sequences", o.sequences, "running sequences").list();
+  app.add("--ranks", o.ranks, "worker processes").range(1, StepTrace::kMaxRanks);
+  app.add("--steps", o.steps, "steps that count").range(10, 1000);
+  app.add("--repeat", o.repeat, "rounds; their medians count");
+  app.add("--step-ms", o.step_ms, "the model's time");
+  app.flag("--busy", o.busy, "the model's time is computed, not slept");
+  app.flag("--json", o.as_json, "all rounds, as JSON");
+  if (const auto status = app.parse(argc, argv)) return *status;
   spdlog::set_level(spdlog::level::warn);
   try {
     return run(o);

@@ -6,7 +6,6 @@
 //   bench_gpu --model DIR [--device cuda:0] [--dtype bfloat16] [--quantization none]
 //             [--batch 1,8,32,64,128] [--beams 1] [--new-tokens 128] [--repeat 5]
 // One JSON object a line, one line a batch size.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -20,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+#include "benchmarks/support/command_line.h"
 #include "runtime/engine/llm_engine.h"
 
 namespace {
@@ -204,7 +205,7 @@ int run(const Options& o) {
     run_batch(engine, o, batch);  // warms up, and records steps
     std::vector<Run> runs;
     for (int i = 0; i < o.repeat; ++i) runs.push_back(run_batch(engine, o, batch));
-    std::printf("%s\n", report(o, engine.model_config(), batch, runs).dump().c_str());
+    std::printf("%s\n", json_text(report(o, engine.model_config(), batch, runs)).c_str());
     std::fflush(stdout);
   }
   return 0;
@@ -214,34 +215,29 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times prompts and decoding on one device.");
-  const auto option = [&](const char* name, auto& value, const char* help) {
-    return app.add_option(name, value, help)->capture_default_str();
-  };
-  app.add_option("--model", o.model, "checkpoint directory")->required();
-  option("--device", o.device, "auto, cpu, cuda or cuda:N");
-  option("--dtype", o.dtype, "float32, float16 or bfloat16")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
-  option("--quantization", o.quantization, "none, int8, int4 or fp8")
-      ->check(CLI::IsMember({"none", "int8", "int4", "fp8"}));
-  option("--kv-cache-dtype", o.kv_cache_dtype, "auto or fp8")
-      ->check(CLI::IsMember({"auto", "fp8"}));
-  option("--batch", o.batches, "batch sizes")->delimiter(',')->check(CLI::Range(1, 4096));
-  option("--least-source", o.least_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
-  option("--most-source", o.most_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
-  option("--new-tokens", o.new_tokens, "tokens to generate")->check(CLI::Range(2, 1 << 20));
-  option("--beams", o.beams, "of each request")->check(CLI::Range(1, 64));
-  option("--repeat", o.repeat, "timed runs")->check(CLI::Range(1, 1000));
-  option("--feed-forward-matrices", o.feed_forward_matrices, "3: gated, as T5 1.1's")
-      ->check(CLI::Range(2, 3));
-  option("--threads", o.threads, "host threads; 0: one per core");
-  option("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
-  app.add_flag("--enforce-eager", o.eager, "no recorded steps");
-  app.add_flag("--processors", o.processors,
-               "a least length and no repeated trigrams, as summaries have: rows with logits");
-  app.add_flag("--batch-invariant", o.batch_invariant, "rows do not depend on others");
-  app.add_flag("--gemm-tuning", o.tuning, "algorithms of products are measured first");
-  CLI11_PARSE(app, argc, argv);
+  bench::CommandLine app("Times prompts and decoding on one device.");
+  app.add("--model", o.model, "checkpoint directory").required();
+  app.add("--device", o.device, "auto, cpu, cuda or cuda:N");
+  app.add("--dtype", o.dtype, "float32, float16 or bfloat16")
+      .one_of({"float32", "float16", "bfloat16"});
+  app.add("--quantization", o.quantization, "none, int8, int4 or fp8")
+      .one_of({"none", "int8", "int4", "fp8"});
+  app.add("--kv-cache-dtype", o.kv_cache_dtype, "auto or fp8").one_of({"auto", "fp8"});
+  app.add("--batch", o.batches, "batch sizes").list().range(1, 4096);
+  app.add("--least-source", o.least_source, "encoder tokens").range(2, 1 << 20);
+  app.add("--most-source", o.most_source, "encoder tokens").range(2, 1 << 20);
+  app.add("--new-tokens", o.new_tokens, "tokens to generate").range(2, 1 << 20);
+  app.add("--beams", o.beams, "of each request").range(1, 64);
+  app.add("--repeat", o.repeat, "timed runs").range(1, 1000);
+  app.add("--feed-forward-matrices", o.feed_forward_matrices, "3: gated, as T5 1.1's").range(2, 3);
+  app.add("--threads", o.threads, "host threads; 0: one per core");
+  app.add("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
+  app.flag("--enforce-eager", o.eager, "no recorded steps");
+  app.flag("--processors", o.processors,
+           "a least length and no repeated trigrams, as summaries have: rows with logits");
+  app.flag("--batch-invariant", o.batch_invariant, "rows do not depend on others");
+  app.flag("--gemm-tuning", o.tuning, "algorithms of products are measured first");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     if (o.least_source > o.most_source)
       throw std::invalid_argument("--least-source is more than --most-source");

@@ -7,7 +7,6 @@
 // TANDEM_HEAD_BEST_ROWS says how many) without.
 // One JSON object a line: the device's time of a call in microseconds (median, and what a tenth of
 // the samples is below and above), bytes that it has to move, as a share of the copy's rate.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -18,6 +17,8 @@
 #include <span>
 #include <string>
 
+#include "base/json.h"
+#include "benchmarks/support/command_line.h"
 #include "benchmarks/support/recorded_ops.h"
 #include "kernels/attention_plan.h"
 #include "kernels/ops.h"
@@ -86,7 +87,7 @@ void OpTable::say(json row, const DeviceTiming& t, double bytes, double operatio
   }
   if (operations > 0) row["tflop_per_second"] = operations / t.median / 1e12;
   if (o_.dependent) row["dependent"] = true;
-  std::printf("%s\n", row.dump().c_str());
+  std::printf("%s\n", json_text(row).c_str());
   std::fflush(stdout);
 }
 
@@ -117,11 +118,9 @@ void OpTable::launches(RecordedOps& ops, bool dependent) {
 }
 
 void OpTable::ceilings() {
-  std::printf("%s\n", json{{"op", "ceiling"},
-                           {"what", ops_.backend().name()},
-                           {"copy_gb_per_second", copy_rate_ / 1e9}}
-                          .dump()
-                          .c_str());
+  const json row = {
+      {"op", "ceiling"}, {"what", ops_.backend().name()}, {"copy_gb_per_second", copy_rate_ / 1e9}};
+  std::printf("%s\n", json_text(row).c_str());
   const int64_t side = o_.ceiling_side;
   const std::vector<std::byte> host = ops_.host_random(side * side);
   const MatrixView view{host.data(), ops_.dtype(), side, side, side};
@@ -329,29 +328,27 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   tandem::bench::Options o;
-  CLI::App app("Times the ops of a decoder's step, one by one, and what the device can do.");
-  const auto option = [&](const char* name, auto& value, const char* help) {
-    return app.add_option(name, value, help)->capture_default_str();
-  };
+  tandem::bench::CommandLine app(
+      "Times the ops of a decoder's step, one by one, and what the device can do.");
   std::vector<std::string> parts;
-  app.add_option("parts", parts, "ceilings, products, attention, others; all when none is named")
-      ->check(CLI::IsMember({"ceilings", "products", "attention", "others"}));
-  option("--device", o.device, "number of the GPU");
-  option("--dtype", o.dtype, "of activations and weights")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
-  option("--batch", o.batches, "rows")->delimiter(',')->check(CLI::Range(1, 4096));
-  option("--samples", o.samples, "of each time")->check(CLI::Range(1, 1000));
-  option("--width", o.width, "of a layer")->check(CLI::Range(16, 1 << 16));
-  option("--inner", o.inner, "of a feed-forward network")->check(CLI::Range(16, 1 << 18));
-  option("--heads", o.heads, "of attention")->check(CLI::Range(1, 1024));
-  option("--vocabulary", o.vocabulary, "rows of the head")->check(CLI::Range(2, 1 << 20));
-  option("--source", o.source, "keys of cross-attention")->check(CLI::Range(1, 1 << 16));
-  option("--generated", o.generated, "keys of self-attention")->check(CLI::Range(1, 1 << 16));
-  option("--rotated-mib", o.rotated_mib, "of weights between two uses of one");
-  option("--ceiling-mib", o.ceiling_mib, "that the copy reads and writes");
-  option("--ceiling-side", o.ceiling_side, "of the large product's matrices");
-  app.add_flag("--dependent", o.dependent, "with dependent launches");
-  CLI11_PARSE(app, argc, argv);
+  app.add("parts", parts, "ceilings, products, attention, others; all when none is named")
+      .one_of({"ceilings", "products", "attention", "others"});
+  app.add("--device", o.device, "number of the GPU");
+  app.add("--dtype", o.dtype, "of activations and weights")
+      .one_of({"float32", "float16", "bfloat16"});
+  app.add("--batch", o.batches, "rows").list().range(1, 4096);
+  app.add("--samples", o.samples, "of each time").range(1, 1000);
+  app.add("--width", o.width, "of a layer").range(16, 1 << 16);
+  app.add("--inner", o.inner, "of a feed-forward network").range(16, 1 << 18);
+  app.add("--heads", o.heads, "of attention").range(1, 1024);
+  app.add("--vocabulary", o.vocabulary, "rows of the head").range(2, 1 << 20);
+  app.add("--source", o.source, "keys of cross-attention").range(1, 1 << 16);
+  app.add("--generated", o.generated, "keys of self-attention").range(1, 1 << 16);
+  app.add("--rotated-mib", o.rotated_mib, "of weights between two uses of one");
+  app.add("--ceiling-mib", o.ceiling_mib, "that the copy reads and writes");
+  app.add("--ceiling-side", o.ceiling_side, "of the large product's matrices");
+  app.flag("--dependent", o.dependent, "with dependent launches");
+  if (const auto status = app.parse(argc, argv)) return *status;
   o.parts.insert(parts.begin(), parts.end());
   try {
     return tandem::bench::run(o);

@@ -7,7 +7,6 @@
 //               [--frames FILE --num-frames 3000 --frame-width 80 --decoder-prompt IDS]
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +15,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/json.h"
+#include "benchmarks/support/command_line.h"
 #include "runtime/engine/llm_engine.h"
 #include "runtime/protocol/json/options_reader.h"
 #include "runtime/protocol/json/prompt_reader.h"
@@ -99,7 +100,7 @@ std::vector<Request> make_requests(const Options& o, const ModelConfig& config, 
   if (!o.requests.empty()) {
     std::ifstream in(o.requests);
     for (std::string line; std::getline(in, line) && static_cast<int>(requests.size()) < batch;) {
-      const json request = json::parse(line);
+      const json request = json_from<json>(line);
       requests.push_back({read_prompt({{"prompt_token_ids", request.at("encoder_ids")}}),
                           request.value("new_tokens", o.new_tokens)});
     }
@@ -194,7 +195,7 @@ int run(const Options& o) {
       std::printf("| %d | %.1f | %.2f | %.3f | %.3f | %.0f |\n", batch, rate, best.ttft * 1e3,
                   best.tpot * 1e3, best.seconds, peak_rss_mb());
   }
-  if (o.as_json) std::printf("%s\n", (rows.size() == 1 ? rows[0] : rows).dump().c_str());
+  if (o.as_json) std::printf("%s\n", json_text((rows.size() == 1 ? rows[0] : rows)).c_str());
   return 0;
 }
 
@@ -202,32 +203,28 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app(
+  bench::CommandLine app(
       "Times generation through the engine that a server runs, in one thread and without HTTP.");
-  app.add_option("--model", o.model, "checkpoint directory")->required();
-  app.add_option("--batch", o.batches, "batch sizes")->delimiter(',')->capture_default_str();
-  app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")
-      ->capture_default_str();
-  app.add_option("--new-tokens", o.new_tokens, "tokens to generate")->capture_default_str();
-  app.add_option("--beams", o.beams, "of each request")->capture_default_str();
-  app.add_option("--repeat", o.repeat, "runs; the fastest counts")->capture_default_str();
-  app.add_option("--dtype", o.dtype, "float32, bfloat16, int8 or int4")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
-      ->capture_default_str();
-  app.add_option("--kv-cache-dtype", o.kv_cache_dtype, "auto or int8")
-      ->check(CLI::IsMember({"auto", "int8"}))
-      ->capture_default_str();
-  app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
-  app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens)->capture_default_str();
-  app.add_option("--max-num-seqs", o.max_num_seqs)->capture_default_str();
-  app.add_option("--requests", o.requests,
-                 "JSONL with encoder_ids, and new_tokens if they differ, instead of random ids");
-  app.add_option("--frames", o.frames, "for models of sound: windows of float32, instead of ids");
-  app.add_option("--num-frames", o.num_frames, "of a window")->capture_default_str();
-  app.add_option("--frame-width", o.frame_width, "numbers of a frame")->capture_default_str();
-  app.add_option("--decoder-prompt", o.decoder_prompt, "ids, with --frames")->delimiter(',');
-  app.add_flag("--json", o.as_json, "one JSON object, with the tokens");
-  CLI11_PARSE(app, argc, argv);
+  app.add("--model", o.model, "checkpoint directory").required();
+  app.add("--batch", o.batches, "batch sizes").list();
+  app.add("--source-tokens", o.source_tokens, "encoder tokens of a request");
+  app.add("--new-tokens", o.new_tokens, "tokens to generate");
+  app.add("--beams", o.beams, "of each request");
+  app.add("--repeat", o.repeat, "runs; the fastest counts");
+  app.add("--dtype", o.dtype, "float32, bfloat16, int8 or int4")
+      .one_of({"float32", "bfloat16", "int8", "int4"});
+  app.add("--kv-cache-dtype", o.kv_cache_dtype, "auto or int8").one_of({"auto", "int8"});
+  app.add("--threads", o.threads, "0: one per core");
+  app.add("--max-num-batched-tokens", o.max_num_batched_tokens);
+  app.add("--max-num-seqs", o.max_num_seqs);
+  app.add("--requests", o.requests,
+          "JSONL with encoder_ids, and new_tokens if they differ, instead of random ids");
+  app.add("--frames", o.frames, "for models of sound: windows of float32, instead of ids");
+  app.add("--num-frames", o.num_frames, "of a window");
+  app.add("--frame-width", o.frame_width, "numbers of a frame");
+  app.add("--decoder-prompt", o.decoder_prompt, "ids, with --frames").list();
+  app.flag("--json", o.as_json, "one JSON object, with the tokens");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return run(o);
   } catch (const std::exception& e) {

@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -24,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+#include "benchmarks/support/command_line.h"
 #include "benchmarks/support/random_bart.h"
 #include "benchmarks/support/scaling_ranks.h"
 #include "benchmarks/support/scaling_report.h"
@@ -155,7 +156,7 @@ class Bench {
             bool says = true) {
     check_traffic(row.run, ranks);
     tokens_.check(row.run, ranks);
-    if (o_.as_json && says) std::printf("%s\n", json_of(row, ranks, others).dump().c_str());
+    if (o_.as_json && says) std::printf("%s\n", json_text(json_of(row, ranks, others)).c_str());
     std::fflush(stdout);
     row.add(ranks);
   }
@@ -200,34 +201,25 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Scaling over ranks: strong (one batch) and weak (a batch for each rank).");
-  app.add_option("--model", o.model, "checkpoint directory of a BART; default: a random one");
-  app.add_option("--make", o.make, "write the random BART there, and nothing else");
-  app.add_option("--layouts", o.layouts, "tp, pp and dp with their ranks, as in tp2pp2")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--scaling", o.kinds, "strong, weak")->delimiter(',')->capture_default_str();
-  app.add_option("--ranks-are", o.ranks_are, "threads, processes")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--pipeline-layers", o.stages,
-                 "layers of each stage, a list for each number of stages, as in 11,3 9,2,2,1; "
-                 "default: as a server plans");
-  app.add_option("--batch", o.batch, "strong scaling: requests")->capture_default_str();
-  app.add_option("--weak-batch", o.weak_batch, "weak scaling: requests for each rank")
-      ->capture_default_str();
-  app.add_option("--source-tokens", o.source_tokens)->capture_default_str();
-  app.add_option("--new-tokens", o.new_tokens)->check(CLI::Range(2, 512))->capture_default_str();
-  app.add_option("--rounds", o.rounds, "batches of a run, behind one that is not measured")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  app.add_option("--repeat", o.repeat, "runs of each layout, in turns; the median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--cores", o.cores, "the first so many cores only; 0: all")->capture_default_str();
-  app.add_flag("--mpi", o.mpi, "ranks are the processes of an MPI job");
-  app.add_flag("--json", o.as_json, "a line of JSON for each run, with every step");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Scaling over ranks: strong (one batch) and weak (a batch for each rank).");
+  app.add("--model", o.model, "checkpoint directory of a BART; default: a random one");
+  app.add("--make", o.make, "write the random BART there, and nothing else");
+  app.add("--layouts", o.layouts, "tp, pp and dp with their ranks, as in tp2pp2").list();
+  app.add("--scaling", o.kinds, "strong, weak").list();
+  app.add("--ranks-are", o.ranks_are, "threads, processes").list();
+  app.add("--pipeline-layers", o.stages,
+          "layers of each stage, a list for each number of stages, as in 11,3 9,2,2,1; "
+          "default: as a server plans");
+  app.add("--batch", o.batch, "strong scaling: requests");
+  app.add("--weak-batch", o.weak_batch, "weak scaling: requests for each rank");
+  app.add("--source-tokens", o.source_tokens);
+  app.add("--new-tokens", o.new_tokens).range(2, 512);
+  app.add("--rounds", o.rounds, "batches of a run, behind one that is not measured").range(1, 100);
+  app.add("--repeat", o.repeat, "runs of each layout, in turns; the median counts").range(1, 1000);
+  app.add("--cores", o.cores, "the first so many cores only; 0: all");
+  app.flag("--mpi", o.mpi, "ranks are the processes of an MPI job");
+  app.flag("--json", o.as_json, "a line of JSON for each run, with every step");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return run(o);
   } catch (const std::exception& e) {

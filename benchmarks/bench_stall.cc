@@ -5,7 +5,6 @@
 //   bench_stall --model DIR [--streams 8] [--source-tokens 1024] [--sources 1,4] [--budgets
 //   512,2048]
 //               [--repeat 5] [--threads N]
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/command_line.h"
 #include "runtime/engine/llm_engine.h"
 
 namespace {
@@ -153,17 +153,16 @@ void run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("How long streams stand still when long encoder inputs come in");
-  app.add_option("--model", o.model, "directory of a checkpoint")->required();
-  app.add_option("--dtype", o.dtype, "float32 or bfloat16")->capture_default_str();
-  app.add_option("--streams", o.streams, "streams that run")->capture_default_str();
-  app.add_option("--source-tokens", o.source_tokens, "length of a long input")
-      ->capture_default_str();
-  app.add_option("--sources", o.sources, "how many come at once")->delimiter(',');
-  app.add_option("--budgets", o.budgets, "--max-num-batched-tokens to try")->delimiter(',');
-  app.add_option("--repeat", o.repeat, "rounds")->capture_default_str();
-  app.add_option("--threads", o.threads, "compute threads; 0: one per core")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  bench::CommandLine app("How long streams stand still when long encoder inputs come in");
+  app.add("--model", o.model, "directory of a checkpoint").required();
+  app.add("--dtype", o.dtype, "float32 or bfloat16");
+  app.add("--streams", o.streams, "streams that run");
+  app.add("--source-tokens", o.source_tokens, "length of a long input");
+  app.add("--sources", o.sources, "how many come at once").list();
+  app.add("--budgets", o.budgets, "--max-num-batched-tokens to try").list();
+  app.add("--repeat", o.repeat, "rounds");
+  app.add("--threads", o.threads, "compute threads; 0: one per core");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     run(o);
   } catch (const std::exception& e) {

@@ -2,25 +2,25 @@
 // does not depend on the values, so benchmarks need no download.
 //
 //   make_random_bart --out DIR [--size tiny|base|large] [--seed N]
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 
+#include "benchmarks/support/command_line.h"
 #include "benchmarks/support/random_bart.h"
 
 using namespace tandem::bench;
 
 int main(int argc, char** argv) {
-  CLI::App app("Writes a random BART checkpoint for benchmarks.");
+  CommandLine app("Writes a random BART checkpoint for benchmarks.");
   std::string out, size_name = "base";
   uint64_t seed = 1;
-  app.add_option("--out", out, "Directory to make")->required();
-  app.add_option("--size", size_name, "tiny, base or large")->capture_default_str();
-  app.add_option("--seed", seed, "Seed of the weights")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  app.add("--out", out, "Directory to make").required();
+  app.add("--size", size_name, "tiny, base or large");
+  app.add("--seed", seed, "Seed of the weights");
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     const int64_t parameters = random_bart::write(out, random_bart::size_of(size_name), seed);
     std::printf("%s: BART %s, %.1f million parameters, seed %llu\n", out.c_str(), size_name.c_str(),

@@ -35,18 +35,19 @@ if(TANDEM_SANITIZE)
                       "LINKER:--push-state,--no-as-needed" -l:libc.so.6 "LINKER:--pop-state")
 endif()
 
-# tandem_precompile(TARGET [ALWAYS] HEADERS headers): the headers that most of the target's files read, read once; a few of the
+# tandem_precompile(TARGET HEADERS headers): the headers that most of the target's files read, read once; a few of the
 # standard library come with them. Every file still names what it needs: with TANDEM_PRECOMPILE=OFF it builds without. Files
-# that TANDEM_UNITY compiles together do without; tests, of which it compiles fewer together (ALWAYS), do not.
+# that TANDEM_UNITY compiles together do without: to write the headers down takes 8 s a target, and to load them again as long
+# as to read them.
 function(tandem_precompile target)
-  cmake_parse_arguments(ARG "ALWAYS" "" "HEADERS" ${ARGN})
-  if(TANDEM_PRECOMPILE AND (ARG_ALWAYS OR NOT TANDEM_UNITY))
+  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
+  if(TANDEM_PRECOMPILE AND NOT TANDEM_UNITY)
     target_precompile_headers(${target} PRIVATE <algorithm> <filesystem> <functional> <map> <memory> <optional> <string>
                               <unordered_map> <vector> ${ARG_HEADERS})
   endif()
 endfunction()
 
-# tandem_unity(TARGET [BATCH n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (12), but
+# tandem_unity(TARGET [BATCH n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (20), but
 # for those that match a pattern: headers are read and templates made once for all of them. In unnamed namespaces no two of
 # these files may have one name for two things. TANDEM_ALONE has patterns of a developer's: who adds a file and names it there
 # keeps the others where they were, so that they are not compiled again.
@@ -61,7 +62,7 @@ function(tandem_unity target)
     list(FILTER matching INCLUDE REGEX ${pattern})
     set_source_files_properties(${matching} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
-  set(batch 12)
+  set(batch 20)
   if(ARG_BATCH)
     set(batch ${ARG_BATCH})
   endif()

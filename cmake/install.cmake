@@ -69,7 +69,7 @@ install(FILES ${CMAKE_BINARY_DIR}/TandemConfig.cmake ${CMAKE_BINARY_DIR}/TandemC
         DESTINATION ${package} COMPONENT client)
 
 # (base and the messages are the client's.)
-set(engine_components kernels parallel text grammar models media request sampling scheduling execution engine)
+set(engine_components log kernels parallel text grammar models media request sampling scheduling execution engine)
 set(engine_targets tandem_options)
 foreach(component ${engine_components})
   list(APPEND engine_targets tandem_${component})

@@ -43,7 +43,7 @@ void read_module(const std::string& text, proto::AdapterModule& out) {
 // space, or a JSON object of a name and a path.
 bool is_module(const std::string& word) {
   if (word.starts_with('{')) {
-    const nlohmann::json object = nlohmann::json::parse(word, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json object = json_or_discarded<nlohmann::json>(word);
     return object.is_object() && object.contains("name") && object.contains("path");
   }
   const size_t equals = word.find('=');

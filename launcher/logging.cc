@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/log_fields.h"
-#include "base/log_text.h"
+#include "base/log/log_fields.h"
+#include "base/log/log_text.h"
 #include "launcher/help.h"
 
 namespace tandem::launcher {

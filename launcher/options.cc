@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "launcher/adapter_options.h"
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
@@ -91,7 +92,7 @@ std::string key_of(const std::string& name) {
 
 nlohmann::json parse_value(const Flag& flag, const std::string& text) {
   if (flag.kind == Kind::kString) return text;
-  auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  auto value = json_or_discarded<nlohmann::json>(text);
   if (flag.kind == Kind::kJson) return value.is_discarded() ? nlohmann::json(text) : value;
   if (!value.is_number())
     throw invalid_request(std::string("--") + flag.name, "\"" + text + "\" is not a number");

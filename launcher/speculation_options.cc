@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/json/json_line.h"
 
 namespace tandem::launcher {
@@ -12,7 +13,7 @@ constexpr const char* kFlag = "--speculative-config";
 
 int read_int(const std::string& key, const nlohmann::json& value) {
   if (!value.is_number_integer() || value < -(1 << 30) || value > 1 << 30)
-    throw invalid_request(kFlag, key + ": " + value.dump() + " is not a small integer");
+    throw invalid_request(kFlag, key + ": " + json_text(value) + " is not a small integer");
   return value.get<int>();
 }
 
@@ -37,19 +38,19 @@ void read_speculation(const std::string& text, proto::DraftingConfig& config) {
       config.set_disable_by_batch_size(read_int(key, value));
     } else if (key == "model") {
       if (!value.is_string() || value.get<std::string>().empty())
-        throw invalid_request(kFlag, key + ": " + value.dump() + " is not a model's name");
+        throw invalid_request(kFlag, key + ": " + json_text(value) + " is not a model's name");
       config.set_draft_model(value.get<std::string>());
     } else if (key == "dtype") {
       if (!value.is_string())
-        throw invalid_request(kFlag, key + ": " + value.dump() + " is not a type's name");
+        throw invalid_request(kFlag, key + ": " + json_text(value) + " is not a type's name");
       config.set_draft_dtype(value.get<std::string>());
     } else if (key == "draft_cost") {
       if (!value.is_number())
-        throw invalid_request(kFlag, key + ": " + value.dump() + " is not a number");
+        throw invalid_request(kFlag, key + ": " + json_text(value) + " is not a number");
       config.set_draft_cost(value.get<double>());
     } else if (key == "method") {
       if (value != "ngram" && value != "draft_model")
-        throw not_supported(kFlag, "method " + value.dump() +
+        throw not_supported(kFlag, "method " + json_text(value) +
                                        "; drafts are looked up (\"ngram\"), or come from a model "
                                        "besides (\"draft_model\")");
     } else {

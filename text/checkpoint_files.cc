@@ -125,7 +125,7 @@ OptionalFile read_pieces(const fs::path& file, const TokenizerRule& rule,
 OptionalFile read_named(const fs::path& file) {
   OptionalFile out = read_optional(file);
   if (!out.exists) return out;
-  const auto ordered = nlohmann::ordered_json::parse(read_text_file(file));
+  const auto ordered = json_from<nlohmann::ordered_json>(read_text_file(file));
   for (const auto& entry : ordered.items()) out.names.push_back(entry.key());
   const auto extra = ordered.find("extra_special_tokens");
   if (extra != ordered.end() && extra->is_object())

@@ -1,12 +1,11 @@
 #include "text/class_template.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "base/log/log.h"
 #include "base/strings/printable.h"
 #include "text/checkpoint_files.h"
 #include "text/languages.h"
@@ -36,8 +35,8 @@ std::string source_token(const TokenizerRule& rule, const OptionalFile& config,
     if (languages.only_own) check_source(rule, config.view(), *named);
     if (!named->string().empty()) return languages.token(named->string());
     const std::string unknown = tokens.content("unk_token");
-    spdlog::warn("{}: src_lang is empty; texts have {} for their language, as in HuggingFace",
-                 config.name, printable(unknown));
+    log_warning("{}: src_lang is empty; texts have {} for their language, as in HuggingFace",
+                config.name, printable(unknown));
     return unknown;
   }
   return languages.token(languages.fallback_of != nullptr ? languages.fallback_of(config.view())

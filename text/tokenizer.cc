@@ -1,14 +1,14 @@
 // The pipeline of a tokenizer: its stages, and how text and ids go through them.
 #include "text/tokenizer.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/log/log.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
 #include "text/languages.h"
@@ -158,11 +158,11 @@ void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
     const auto id = added.find(entry.at("content").string());
     if (!id || *id == entry.at("id").id()) continue;
     if (renumbered++ == 0)
-      spdlog::warn("{}: added token {} has id {}, not {}", files.file,
-                   entry.at("content").value().dump(), *id, entry.at("id").id());
+      log_warning("{}: added token {} has id {}, not {}", files.file,
+                  json_text(entry.at("content").value()), *id, entry.at("id").id());
   }
   if (renumbered > 1)
-    spdlog::warn("{}: so have {} others another id than it says", files.file, renumbered - 1);
+    log_warning("{}: so have {} others another id than it says", files.file, renumbered - 1);
 }
 
 void PipelineTokenizer::add_python_tokens(const TokenizerFiles& files) {
@@ -191,7 +191,7 @@ int32_t PipelineTokenizer::template_id(const TokenizerFiles& files, const std::s
     return *id;
   } else if (const auto unknown = token_to_id(files.unknown_token);
              is_language && unknown && !files.unknown_token.empty()) {
-    spdlog::warn(
+    log_warning(
         "{}: {} is not in the vocabulary; texts have {} for their language, as in HuggingFace",
         files.file, printable(name), printable(files.unknown_token));
     return *unknown;

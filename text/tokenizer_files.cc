@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/strings/printable.h"
 #include "text/class_template.h"
 #include "text/pipeline/special_tokens.h"
@@ -171,7 +172,8 @@ bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
 // Whether HuggingFace takes tokenizer.json as it is.
 bool takes_file(const TokenizerRule& rule, const CheckpointFiles& in,
                 std::span<const TokenizerRule> rules) {
-  if (rule.but_byte_level && in.document.value.dump().find("\"ByteLevel\"") != std::string::npos)
+  if (rule.but_byte_level &&
+      json_text(in.document.value).find("\"ByteLevel\"") != std::string::npos)
     return true;
   const auto type = in.model_config.view().find("model_type");
   return type && std::any_of(rules.begin(), rules.end(), [&](const TokenizerRule& other) {

@@ -21,6 +21,7 @@
 #include "actors/network/credentials.h"
 #include "actors/network/system_config.h"
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tandem::actors {
 namespace {
@@ -144,7 +145,7 @@ bool is_ours(int fd, const std::filesystem::path& path) {
     return false;
   if (path.extension() == ".tmp") return true;
   try {
-    const auto json = nlohmann::json::parse(read_all(fd, path));
+    const auto json = json_from<nlohmann::json>(read_all(fd, path));
     return json.at("host") == this_host() && path.filename() == file_name(json.at("port"));
   } catch (const std::exception&) {
     return false;
@@ -179,10 +180,11 @@ std::filesystem::path access_directory() {
 AccessFile::AccessFile(const ClientAccess& access, int port) : path_(default_file(port)) {
   const std::filesystem::path temporary =
       path_.string() + "." + std::to_string(::getpid()) + ".tmp";
-  const nlohmann::json json = {{"address", access.address},
-                               {"credentials", nlohmann::json::parse(access.credentials.encode())},
-                               {"host", this_host()},
-                               {"port", port}};
+  const nlohmann::json json = {
+      {"address", access.address},
+      {"credentials", json_from<nlohmann::json>(access.credentials.encode())},
+      {"host", this_host()},
+      {"port", port}};
   const File directory(lock_directory(path_.parent_path()));
   if (directory.get() < 0) wrong(path_.parent_path(), "open", errno);
   ::unlink(temporary.c_str());
@@ -190,7 +192,7 @@ AccessFile::AccessFile(const ClientAccess& access, int port) : path_(default_fil
   if (file.get() < 0) wrong(temporary, "open", errno);
   try {
     if (::fchmod(file.get(), 0600) != 0) wrong(temporary, "fchmod", errno);
-    write_all(file.get(), temporary, json.dump() + "\n");
+    write_all(file.get(), temporary, json_text(json) + "\n");
     ::flock(file.get(), LOCK_EX | LOCK_NB);  // where it cannot be locked, nobody sweeps either
     if (::rename(temporary.c_str(), path_.c_str()) != 0) wrong(path_, "rename", errno);
   } catch (...) {
@@ -222,15 +224,14 @@ void sweep_access_files() {
 ClientAccess read_client_access(const std::string& address, const std::filesystem::path& file) {
   const std::filesystem::path path =
       file.empty() ? default_file(parse_address(address).second) : file;
-  const nlohmann::json json =
-      nlohmann::json::parse(read_private(path), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = json_or_discarded<nlohmann::json>(read_private(path));
   if (!json.is_object() || !json.contains("address") || !json["address"].is_string() ||
       !json.contains("credentials"))
     wrong(path, "is not an access file");
   ClientAccess out;
   out.address = address.empty() ? json["address"].get<std::string>() : address;
   try {
-    out.credentials = Credentials::decode(json["credentials"].dump());
+    out.credentials = Credentials::decode(json_text(json["credentials"]));
   } catch (const InputError& e) {
     wrong(path, e.what());
   }

@@ -17,6 +17,7 @@
 
 #include "actors/network/endpoint_probe.h"
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tandem::actors {
 namespace {
@@ -138,11 +139,11 @@ Credentials CertificateAuthority::issue(const std::string& common_name) {
 // --- Text ----------------------------------------------------------------------------------------
 
 std::string Credentials::encode() const {
-  return nlohmann::json{{"ca", ca}, {"certificate", certificate}, {"key", key}}.dump();
+  return json_text(nlohmann::json{{"ca", ca}, {"certificate", certificate}, {"key", key}});
 }
 
 Credentials Credentials::decode(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = json_or_discarded<nlohmann::json>(text);
   if (!json.is_object()) throw invalid_request("credentials", "not a JSON object");
   Credentials out;
   for (const auto& [name, field] :

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+
 namespace tandem::bench {
 
 namespace random_bart {
@@ -130,7 +132,7 @@ inline void write_weights(const fs::path& path, const std::vector<TensorSpec>& s
     header[spec.name] = {{"dtype", "F32"}, {"shape", spec.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.append((8 - text.size() % 8) % 8, ' ');  // the data starts at a multiple of 8 bytes
   std::ofstream file(path, std::ios::binary);
   const uint64_t length = text.size();
@@ -217,12 +219,12 @@ inline void write_tokenizer(const fs::path& out, int vocab_size) {
   vocab["<mask>"] = next++;
   if (next != vocab_size)
     throw std::logic_error("the vocabulary has " + std::to_string(next) + " tokens");
-  write_text(out / "vocab.json", vocab.dump());
+  write_text(out / "vocab.json", json_text(vocab));
   write_text(out / "merges.txt", merges_text);
-  write_text(out / "tokenizer_config.json", Json{{"tokenizer_class", "BartTokenizer"},
-                                                 {"model_max_length", 1024},
-                                                 {"add_prefix_space", false}}
-                                                .dump(2));
+  const Json tokenizer = {{"tokenizer_class", "BartTokenizer"},
+                          {"model_max_length", 1024},
+                          {"add_prefix_space", false}};
+  write_text(out / "tokenizer_config.json", json_text(tokenizer, 2));
 }
 
 inline void write_configs(const fs::path& out, const Size& size) {
@@ -250,10 +252,10 @@ inline void write_configs(const fs::path& out, const Size& size) {
     config[prefix + "_attention_heads"] = size.heads;
     config[prefix + "_ffn_dim"] = size.inner;
   }
-  write_text(out / "config.json", config.dump(2) + "\n");
+  write_text(out / "config.json", json_text(config, 2) + "\n");
   const Json generation = {
       {"bos_token_id", 0}, {"pad_token_id", 1}, {"eos_token_id", 2}, {"decoder_start_token_id", 2}};
-  write_text(out / "generation_config.json", generation.dump(2) + "\n");
+  write_text(out / "generation_config.json", json_text(generation, 2) + "\n");
 }
 
 // Makes the directory. Returns the number of parameters.

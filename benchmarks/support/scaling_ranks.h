@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "benchmarks/support/scaling_run.h"
 #include "parallel/communicators/shared_memory_communicator.h"
 
@@ -148,10 +149,10 @@ inline void from_json(const nlohmann::json& j, ScalingStep& s) {
   s = {j[0], j[1], j[2], j[3], {j[4], j[5]}, {j[6], j[7]}};
 }
 inline std::string told(const RankResult& result) {
-  return nlohmann::json{{"tokens", result.tokens}, {"steps", result.steps}}.dump();
+  return json_text(nlohmann::json{{"tokens", result.tokens}, {"steps", result.steps}});
 }
 inline RankResult heard(const std::string& text) {
-  const auto j = nlohmann::json::parse(text);
+  const auto j = json_from<nlohmann::json>(text);
   if (j.contains("error")) throw std::runtime_error(j.at("error").get<std::string>());
   return {j.at("tokens").get<std::vector<std::vector<int32_t>>>(),
           j.at("steps").get<std::vector<ScalingStep>>()};
@@ -181,7 +182,7 @@ struct RankProcess {
     text = told(run_rank(run, rank, std::move(comm), [&] { line.wait(); }));
   } catch (const std::exception& e) {
     line.fail();
-    text = nlohmann::json{{"error", e.what()}}.dump();
+    text = json_text(nlohmann::json{{"error", e.what()}});
   }
   for (size_t at = 0; at < text.size();) {
     const ssize_t n = write(pipe, text.data() + at, text.size() - at);

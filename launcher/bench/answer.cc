@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "base/strings/printable.h"
 
 namespace tandem::bench {
@@ -43,16 +44,16 @@ int number(const json& object, const char* key, const char* other) {
 
 std::string message_of(const json& error) {
   if (error.is_string()) return error;
-  if (!error.is_object()) return error.dump();
+  if (!error.is_object()) return json_text(error);
   for (const char* key : {"message", "detail", "type"})
     if (has_text(error, key)) return error[key];
-  return error.dump();
+  return json_text(error);
 }
 
 }  // namespace
 
 std::string error_message(const std::string& body) {
-  const json parsed = json::parse(body, nullptr, false);
+  const json parsed = json_or_discarded<json>(body);
   std::string text = body;
   if (parsed.is_object()) {
     const auto error = parsed.find("error");
@@ -99,7 +100,7 @@ void Answer::take_event(const std::string& data, double time, BenchRequest& requ
     done_ = true;
     return;
   }
-  const json event = json::parse(data, nullptr, false);
+  const json event = json_or_discarded<json>(data);
   if (!event.is_object())
     return fail(request, "stream", "an event is not a JSON object: " + printable(data, 80));
   if (has_value(event, "error"))
@@ -143,7 +144,7 @@ void Answer::take_usage(const json& usage, BenchRequest& request) {
 }
 
 void Answer::take_whole(double time, BenchRequest& request) {
-  const json object = json::parse(rest_, nullptr, false);
+  const json object = json_or_discarded<json>(rest_);
   if (!object.is_object())
     return fail(request, "stream", "the answer is not a JSON object: " + printable(rest_, 80));
   if (has_value(object, "error"))

@@ -1,6 +1,7 @@
 #include "launcher/bench/api.h"
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tandem::bench {
 namespace {
@@ -23,7 +24,7 @@ constexpr Known kKnown[] = {
 
 // As a field of a form.
 std::string plain(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ Job make_job(Api api, const std::string& model, const Item& item, const json& ex
   Job job;
   job.prompt_tokens = item.prompt_tokens;
   if (api != Api::kAudio) {
-    job.body = body.dump();
+    job.body = json_text(body);
     return job;
   }
   for (const auto& [name, value] : body.items()) job.fields.emplace_back(name, plain(value));

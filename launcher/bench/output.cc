@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "launcher/bench/plot.h"
 
 namespace tandem::bench {
@@ -100,14 +101,14 @@ int OutputOptions::write(Json head, const std::vector<BenchRequest>& requests, d
   if (!plot.empty()) {
     const std::string base = plot_base(plot);
     const Json specification = plot_specification(requests, title);
-    write_file(base + ".vl.json", specification.dump(1) + "\n", "--plot");
+    write_file(base + ".vl.json", json_text(specification, 1) + "\n", "--plot");
     write_file(base + ".html", plot_page(specification, title), "--plot");
   }
   return summary.at("failed") == 0 ? 0 : 1;
 }
 
 void OutputOptions::save_json(const Json& figures) const {
-  if (!save.empty()) write_file(save, figures.dump(1) + "\n", "--save-result");
+  if (!save.empty()) write_file(save, json_text(figures, 1) + "\n", "--save-result");
 }
 
 std::string date_now() {
@@ -118,7 +119,7 @@ std::string date_now() {
 }
 
 nlohmann::json parse_object(const std::string& text, const char* flag) {
-  auto value = nlohmann::json::parse(text, nullptr, false);
+  auto value = json_or_discarded<nlohmann::json>(text);
   if (!value.is_object()) throw invalid_request(flag, "\"" + text + "\" is not a JSON object");
   return value;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.h"
+
 namespace tandem::bench {
 namespace {
 
@@ -178,7 +180,7 @@ Json plot_specification(const std::vector<BenchRequest>& requests, const std::st
 }
 
 std::string plot_page(const Json& specification, const std::string& title) {
-  std::string json = specification.dump();
+  std::string json = json_text(specification);
   for (size_t at = 0; (at = json.find('<', at)) != json.npos;) json.replace(at, 1, "\\u003c");
   std::string escaped;
   for (const char c : title) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "launcher/bench/api.h"
 #include "launcher/bench/commands.h"
 #include "launcher/bench/dataset.h"
@@ -69,7 +70,7 @@ Target target_of(const ServeOptions& o, Api api) {
 }
 
 std::string first_model(const Target& target) {
-  const auto models = nlohmann::json::parse(http_get(target, "/v1/models"), nullptr, false);
+  const auto models = json_or_discarded<nlohmann::json>(http_get(target, "/v1/models"));
   const auto id = nlohmann::json::json_pointer("/data/0/id");
   if (!models.is_object() || !models.contains(id) || !models.at(id).is_string())
     throw invalid_request("--base-url",

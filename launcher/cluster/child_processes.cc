@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -22,6 +21,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/log/log.h"
 #include "base/mutex.h"
 
 namespace tandem::launcher {
@@ -130,7 +130,7 @@ struct ChildProcesses::Impl {
       }
       setpgid(pid, pid);  // whoever is first
       const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0u));
-      spdlog::debug("replica {}: {} is process {}", key.first, program.name, pid);
+      log_debug("replica {}: {} is process {}", key.first, program.name, pid);
       group.running.push_back({program.name, std::move(program.is_stuck), pid, pidfd});
     }
   }
@@ -160,8 +160,8 @@ struct ChildProcesses::Impl {
     const bool as_told = info.si_code == CLD_EXITED && info.si_status == 0;
     const bool by_itself = !group.told_to_end || (child.was_ending && !as_told);
     if (by_itself && !group.failed) {
-      spdlog::log(as_told ? spdlog::level::debug : spdlog::level::warn,
-                  "replica {}: {} (process {})", key.first, how, child.pid);
+      log_at(as_told ? LogLevel::kDebug : LogLevel::kWarning, "replica {}: {} (process {})",
+             key.first, how, child.pid);
       group.failed = true;
       group.how = how;
     } else if (group.how.empty()) {

@@ -1,7 +1,6 @@
 #include "launcher/cluster/cluster_options.h"
 
 #include <sched.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "actors/worker_process.h"
 #include "base/error.h"
+#include "base/log/log.h"
 #include "kernels/core/plugin.h"
 #include "launcher/cluster/mpi_launcher.h"
 #include "launcher/cluster/process_launcher.h"
@@ -321,7 +321,7 @@ bool bind_to_cores(const std::string& mode, int index, int parts) {
     ++seen;
   }
   if (sched_setaffinity(0, sizeof(mine), &mine) != 0) return false;
-  spdlog::debug("bound to {} of {} cores", CPU_COUNT(&mine), cores);
+  log_debug("bound to {} of {} cores", CPU_COUNT(&mine), cores);
   return true;
 }
 

@@ -3,7 +3,6 @@
 #include "launcher/cluster/mpi_launcher.h"
 
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log/log.h"
 
 namespace tandem::launcher {
 namespace {
@@ -56,7 +56,7 @@ class HasLostItsRanks {
       alone_since_ = time;
     }
     if (time - alone_since_ <= (had_ranks_ ? kLongestAlone : kLongestStart)) return false;
-    spdlog::debug("mpirun {} has no ranks: ending it", mpirun);
+    log_debug("mpirun {} has no ranks: ending it", mpirun);
     return true;
   }
 
@@ -73,7 +73,7 @@ MpiLauncher::MpiLauncher(WorkerCommand worker, std::string hostfile)
 
 void MpiLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited) {
   mpirun_ = find_mpirun();  // here, where it still is the user's error, not a fault
-  spdlog::warn(
+  log_warning(
       "mpirun listens on every address of its hosts, and whoever reaches its ports can run "
       "programs as this user: they must be closed to others (docs/cluster.md, section 6){}",
       hostfile_.empty() ? "; --distributed-executor-backend processes does without it" : "");

@@ -1,5 +1,4 @@
 // tandem encode: the encoder's last hidden states, or their mean, as JSON or .npy.
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/log/log.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/files/input.h"
 #include "launcher/options.h"
@@ -220,7 +220,7 @@ int run(EncodeOptions& options) {
   const auto comm = make_local_communicator();
   const auto model =
       load_model(config, checkpoint, {*ctx, *comm, dtype, resolve_quantization(engine)});
-  for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
+  for (const std::string& line : load_warnings(config, checkpoint)) log_warning("{}", line);
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   bool failed = false;
   auto state = states.begin();

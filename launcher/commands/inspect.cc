@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/json.h"
 #include "launcher/commands/command.h"
 #include "launcher/options.h"
 #include "models/adapters/inspect_adapter.h"
@@ -49,7 +50,7 @@ Run add_inspect(CLI::App& app) {
     const std::filesystem::path directory = options->model.find_model();
     if (is_adapter(directory)) {
       const auto adapter = inspect_adapter(directory);
-      std::cout << (options->json ? adapter.dump(2) + "\n" : adapter_to_text(adapter))
+      std::cout << (options->json ? json_text(adapter, 2) + "\n" : adapter_to_text(adapter))
                 << std::flush;
       return 0;
     }

@@ -104,7 +104,7 @@ int run(ScoreOptions& options) {
       throw invalid_request("SOURCE TARGET", "give one source and one target, or --jsonl");
     for (const std::string& text : options.texts) check_utf8(text, "SOURCE TARGET");
     const json line = {{"prompt", options.texts[0]}, {"target", options.texts[1]}};
-    return RequestInput{nullptr, {line.dump()}, 0};
+    return RequestInput{nullptr, {json_text(line)}, 0};
   });
 }
 

@@ -1,6 +1,5 @@
 // tandem serve: an engine with its workers, open to clients until a signal or until its workers
 // cannot be kept alive.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "actors/in_process_engine.h"
 #include "actors/network/process_limits.h"
 #include "base/error.h"
+#include "base/log/log.h"
 #include "launcher/adapter_options.h"
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/cluster/prepare_host.h"
@@ -65,16 +65,16 @@ class AccessFiles {
 // none. Live sessions come first: to the engine the rest of their sound is new requests.
 void drain(actors::Cluster& cluster, HttpFrontend* http, double seconds) {
   using Clock = std::chrono::steady_clock;
-  spdlog::info("shutting down: finishing what has been begun");
+  log_info("shutting down: finishing what has been begun");
   const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
   const auto wait_while = [&](const std::function<bool()>& going_on) {
     while (going_on() && !cluster.status().given_up) {
       if (wait_for_signal(20) != 0) {
-        spdlog::warn("a second signal: stopping at once");
+        log_warning("a second signal: stopping at once");
         return false;
       }
       if (Clock::now() >= deadline) {
-        spdlog::warn("not everything was finished in {} s", seconds);
+        log_warning("not everything was finished in {} s", seconds);
         return false;
       }
     }
@@ -93,20 +93,20 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   const auto profile = options.cluster.profile.start("");
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
-  spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
-               cluster->client_port(), access.client_file().string());
+  log_info("listening on {}:{} (access file {})", options.cluster.config.host,
+           cluster->client_port(), access.client_file().string());
   if (cluster->cluster_port() != 0)
-    spdlog::info("workers connect to {}:{}", options.cluster.config.cluster_host,
-                 cluster->cluster_port());
+    log_info("workers connect to {}:{}", options.cluster.config.cluster_host,
+             cluster->cluster_port());
   std::optional<HttpFrontend> http;
   if (!options.http.off) {
     http.emplace(http_config, otlp, std::make_unique<actors::InProcessEngine>(*cluster),
                  cluster->request_processor());
-    spdlog::info("HTTP at {}", http->url());
-    if (otlp.traces) spdlog::info("traces go to {}", otlp.traces->url);
-    if (otlp.metrics) spdlog::info("metrics go to {}", otlp.metrics->url);
+    log_info("HTTP at {}", http->url());
+    if (otlp.traces) log_info("traces go to {}", otlp.traces->url);
+    if (otlp.metrics) log_info("metrics go to {}", otlp.metrics->url);
     if (http->is_open() && http_config.api_keys.empty())
-      spdlog::warn(
+      log_warning(
           "everybody who reaches {} may send requests: --host lets other machines in, and there is "
           "no --api-key",
           http_config.host);
@@ -114,7 +114,7 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   int signal = 0;
   const bool up = wait_until_up(*cluster, [&] { return (signal = wait_for_signal(1)) != 0; });
   if (up) {
-    spdlog::info("ready");
+    log_info("ready");
     while (signal == 0 && !cluster->status().given_up) signal = wait_for_signal(100);
     if (signal != 0) drain(*cluster, http ? &*http : nullptr, options.drain_timeout);
     if (http) http->finish();
@@ -126,7 +126,7 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   cluster->stop();
   if (profile) profile->finish();
   if (status.given_up) return kInternalError;
-  spdlog::info("stopped");
+  log_info("stopped");
   return 0;
 }
 
@@ -136,7 +136,7 @@ void fit_file_limit(server::ServerConfig& http) {
   const size_t room = files > 2 * kOwnFiles ? files - kOwnFiles : files / 2;
   if (http.max_connections <= room) return;
   http.max_connections = room;
-  spdlog::debug("at most {} connections, because {} files may be open (ulimit -n)", room, files);
+  log_debug("at most {} connections, because {} files may be open (ulimit -n)", room, files);
 }
 
 int run(ServeOptions& options) {
@@ -144,7 +144,7 @@ int run(ServeOptions& options) {
   if (options.engine.model.empty())
     throw invalid_request("MODEL", "is missing: give it as the first argument, or with --model");
   options.cluster.log.apply("engine");
-  for (const std::string& warning : options.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : options.warnings) log_warning("{}", warning);
   options.cluster.config.client_port = options.client_port.value_or(kDefaultClientPort);
   options.cluster.config.client_port_may_differ = !options.client_port;
   const auto job = join_outer_job();
@@ -156,7 +156,7 @@ int run(ServeOptions& options) {
     engine = options.engine.parse();
     http = options.http.parse(options.engine.model, options.cluster.config.host);
     otlp = options.otlp.parse([](const char* name) { return std::getenv(name); });
-    for (const std::string& warning : otlp.warnings) spdlog::warn("{}", warning);
+    for (const std::string& warning : otlp.warnings) log_warning("{}", warning);
     http.traces = otlp.sampler;
     http.max_requests = http.max_prompts = options.cluster.config.requests.max_requests;
     const auto stop = [] { return wait_for_signal(0) != 0; };
@@ -167,7 +167,7 @@ int run(ServeOptions& options) {
     if (!options.http.off) fit_file_limit(http);
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());
-    spdlog::info("stopped");
+    log_info("stopped");
     return 0;
   } catch (...) {
     release_ranks(job.get());

@@ -75,9 +75,9 @@ int tokenize_texts(const Tokenizer& tokenizer, const TokenizeOptions& options, R
     if (!line) continue;
     try {
       if (line->too_long) throw invalid_request("text", "the line is longer than 64 MiB");
-      std::cout
-          << tokenize(tokenizer, line->text, options.source_lang, !options.no_special)["ids"].dump()
-          << "\n";
+      std::cout << json_text(tokenize(tokenizer, line->text, options.source_lang,
+                                      !options.no_special)["ids"])
+                << "\n";
     } catch (const InputError& e) {
       failed = true;
       report_failure(number, e);

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/json.h"
 #include "base/strings/readable_text.h"
 #include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
@@ -121,7 +122,7 @@ void TranscribeOptions::add(CLI::App& app) {
 
 // "0,0.5" → [0, 0.5]; what is none stays a text, which nobody takes for numbers.
 json numbers(const std::string& text) {
-  json list = json::parse("[" + text + "]", nullptr, /*allow_exceptions=*/false);
+  json list = json_or_discarded<json>("[" + text + "]");
   return list.is_discarded() ? json(text) : list;
 }
 

@@ -1,6 +1,5 @@
 // tandem worker: one rank of a worker group. The launcher starts it; by hand, it joins a server.
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "actors/network/system_config.h"
 #include "actors/worker_process.h"
 #include "base/error.h"
+#include "base/log/log.h"
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/cluster/worker_command.h"
 #include "launcher/commands/command.h"
@@ -60,7 +60,7 @@ int join_by_address(const WorkerOptions& o) {
     worker.rank = -1;
     worker.generation = 0;
     worker.peer_timeout = o.worker_timeout;
-    spdlog::info("joining {}", worker.endpoint.address);
+    log_info("joining {}", worker.endpoint.address);
     again =
         actors::run_worker_process(worker, o.make(joined_communicator, /*has_own_cores=*/false));
   }

@@ -1,7 +1,5 @@
 #include "launcher/commands/zero_shot.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -9,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log/log.h"
 #include "base/strings/printable.h"
 #include "base/strings/readable_text.h"
 #include "launcher/command_requests.h"
@@ -110,7 +109,7 @@ class ZeroShotSession {
   void warn_once(const proto::Labels& labels) {
     if (labels.has_entailment() || warned_) return;
     warned_ = true;
-    spdlog::warn(
+    log_warning(
         "no label of the model begins with \"entail\" (label2id of config.json): {}, the last one, "
         "is taken for it, as in HuggingFace",
         in_quotes(labels.names(labels.names_size() - 1)));

@@ -2,7 +2,6 @@
 // what the cache lacks; if there is no answer, be content with what was fetched last time.
 #include "launcher/hub/hub.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/log/log.h"
 #include "base/strings/printable.h"
 #include "launcher/hub/answers.h"
 #include "launcher/hub/download.h"
@@ -51,8 +51,8 @@ class Progress {
     done_ += file.size;
     fresh_ += std::exchange(last_fresh_, 0);
     if (isatty(2) != 1)
-      spdlog::info("{} is here, {} MB; {} of {} MB in {:.1f} s", file.name, megabytes(file.size),
-                   megabytes(done_), megabytes(total_), bar_.seconds());
+      log_info("{} is here, {} MB; {} of {} MB in {:.1f} s", file.name, megabytes(file.size),
+               megabytes(done_), megabytes(total_), bar_.seconds());
   }
   void erase() { bar_.erase(); }
 
@@ -71,7 +71,7 @@ class Hub {
                source.model),
         hooks_{std::move(stop), [this](const std::string& message) {
                  progress_.erase();
-                 spdlog::warn("{}", message);
+                 log_warning("{}", message);
                }} {}
 
   fs::path find() {

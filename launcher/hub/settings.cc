@@ -1,8 +1,6 @@
 // huggingface_hub's variables (constants.py and utils/_auth.py there).
 #include "launcher/hub/settings.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -12,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/log/log.h"
 
 namespace tandem::hub {
 namespace {
@@ -76,7 +75,7 @@ std::string read_token_file(const fs::path& file) {
   std::string text(kLongestToken, '\0');
   in.read(text.data(), kLongestToken);
   if (in.bad() || !in.eof()) {
-    spdlog::warn("{}: no token can be read from it", file.string());
+    log_warning("{}: no token can be read from it", file.string());
     return {};
   }
   text.resize(static_cast<size_t>(in.gcount()));

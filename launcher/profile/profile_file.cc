@@ -1,6 +1,5 @@
 #include "launcher/profile/profile_file.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log/log.h"
 #include "base/profile/trace_json.h"
 #include "runtime/version.h"
 
@@ -108,7 +108,7 @@ void ProfileFile::write_in_time() {
     try {
       write();
     } catch (const InputError& e) {
-      spdlog::error("{}", e.what());
+      log_error("{}", e.what());
       return;
     }
   }
@@ -134,7 +134,7 @@ void ProfileFile::finish() {
   std::string text = std::to_string(*written_) + " spans in " + file_.string();
   if (dropped > 0) text += "; " + std::to_string(dropped) + " were dropped";
   if (when_ == When::kInTime) {  // whoever goes on has a log
-    spdlog::info("profile: {}", text);
+    log_info("profile: {}", text);
   } else {
     std::fprintf(stderr, "Profile: %s\n", text.c_str());
   }
@@ -162,7 +162,7 @@ void ProfileFile::wait_for_ranks(const std::vector<std::string>& parts) const {
     const std::filesystem::path path = profile_path(file_, part);
     while (!is_there(path)) {
       if (std::chrono::steady_clock::now() > deadline) {
-        spdlog::warn("--profile: {} has not come; its rank may be on another host", path.string());
+        log_warning("--profile: {} has not come; its rank may be on another host", path.string());
         return;
       }
       std::this_thread::sleep_for(kLook);

@@ -256,7 +256,7 @@ AdapterConfig AdapterConfig::load(const std::filesystem::path& directory, int ma
   };
   set("target_modules", out.targets, out.target_pattern);
   set("exclude_modules", out.excluded, out.excluded_pattern);
-  const auto ordered = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto ordered = json_or_discarded<nlohmann::ordered_json>(text);
   if (!ordered.is_object()) return out;  // with Python's numbers, which no pattern has
   out.rank_pattern = read_patterns<int>(
       in, ordered, "rank_pattern",

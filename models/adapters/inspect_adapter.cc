@@ -4,6 +4,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/json.h"
 #include "models/adapters/adapter.h"
 
 namespace tandem {
@@ -51,9 +52,9 @@ std::string adapter_to_text(const nlohmann::ordered_json& adapter) {
     std::ranges::replace(name, '_', ' ');
     name.resize(std::max<size_t>(name.size() + 1, 18), ' ');
     if (value.is_array())
-      for (const auto& one : value) text += (text.empty() ? "" : ", ") + one.dump();
+      for (const auto& one : value) text += (text.empty() ? "" : ", ") + json_text(one);
     else
-      text = value.dump();
+      text = json_text(value);
     std::erase(text, '"');
     out += name + text + "\n";
   }

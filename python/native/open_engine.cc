@@ -62,16 +62,17 @@ std::vector<std::string> words_of(const std::string& name, const json& value) {
     std::vector<std::string> words;
     for (const auto& [key, one] : value.items())
       words.push_back(flag + "=" + (value.is_object() ? key + "=" : "") +
-                      (one.is_string() ? one.get<std::string>() : one.dump()));
+                      (one.is_string() ? one.get<std::string>() : json_text(one)));
     return words;
   }
   if (value.is_array()) {
     std::string list;
     for (const json& one : value)
-      list += (list.empty() ? "" : ",") + (one.is_string() ? one.get<std::string>() : one.dump());
+      list +=
+          (list.empty() ? "" : ",") + (one.is_string() ? one.get<std::string>() : json_text(one));
     return {flag + "=" + list};
   }
-  return {flag + "=" + value.dump()};
+  return {flag + "=" + json_text(value)};
 }
 
 std::vector<std::string> option_names_of(const CLI::App& app) {

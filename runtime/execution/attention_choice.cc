@@ -1,10 +1,9 @@
 #include "runtime/execution/attention_choice.h"
 
-#include <spdlog/spdlog.h>
-
 #include <string>
 
 #include "base/error.h"
+#include "base/log/log.h"
 
 namespace tandem {
 
@@ -25,8 +24,8 @@ std::unique_ptr<AttentionTable> make_attention(const proto::LoadingConfig& loadi
   auto table = std::make_unique<AttentionTable>(ctx, backend);
   std::string lacking;
   for (const std::string& op : table->lacking()) lacking += (lacking.empty() ? "" : ", ") + op;
-  spdlog::info("attention backend {}{}", loading.attention_backend(),
-               lacking.empty() ? "" : "; the device's own kernels for " + lacking);
+  log_info("attention backend {}{}", loading.attention_backend(),
+           lacking.empty() ? "" : "; the device's own kernels for " + lacking);
   return table;
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/execution/engine_config.h"
 
 #include <sched.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cctype>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log/log.h"
 #include "base/strings/printable.h"
 #include "kernels/core/cpu_features.h"
 #include "kernels/core/padded_size.h"
@@ -231,7 +231,7 @@ DType quantized_dtype_of_cpu(const EngineConfig& config) {
                                        " does not go with --quantization " + name +
                                        " on a CPU; give --dtype " + name +
                                        " alone, which has keys and values in bfloat16");
-  spdlog::warn("--quantization {0} is for GPUs; on a CPU it is taken for --dtype {0}", name);
+  log_warning("--quantization {0} is for GPUs; on a CPU it is taken for --dtype {0}", name);
   return type;
 }
 
@@ -291,7 +291,7 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
     throw not_supported("--kv-cache-dtype", kNoF8 + std::string("; a CPU has int8"));
   if (choice.device == Device::kCpu) {
     if (config.loading().device() == "auto" && std::filesystem::exists("/dev/nvidia0"))
-      spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
+      log_warning("the GPU is not used: {}", cuda_problem(rank));
     if (dtype != DType::kF16) return std::make_unique<Context>(threads);
     problem = "float16 needs a GPU; a CPU computes in float32, bfloat16, int8 or int4";
   } else if (dtype == DType::kI8 || dtype == DType::kI4) {
@@ -303,10 +303,10 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
     throw not_supported("--kv-cache-dtype",
                         kNoF8 + ("; this is " + backend->name() + ", which has int8"));
   if (config.loading().batch_invariant()) backend->be_batch_invariant();
-  spdlog::info("rank {} computes on {}", rank, backend->name());
+  log_info("rank {} computes on {}", rank, backend->name());
   if (tunes_gemms(config))
-    backend->tune_products(
-        cache_folder(), [](const std::string& what) { spdlog::warn("--gemm-tuning: {}", what); });
+    backend->tune_products(cache_folder(),
+                           [](const std::string& what) { log_warning("--gemm-tuning: {}", what); });
   return std::make_unique<Context>(threads, std::move(backend), dtype);
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/execution/step_stages.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -10,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/log/log.h"
 #include "models/adapters/adapter_store.h"
 #include "runtime/execution/choice/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
@@ -122,7 +121,7 @@ void StepStages::find_constraint(WorkerGroup& group) {
   try {
     group.constraint = constraints_->get(group.params.constraint());
   } catch (const InputError& error) {
-    spdlog::warn("request {}: {}", group.request_id, error.what());
+    log_warning("request {}: {}", group.request_id, error.what());
   }
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/execution/worker.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/log/log.h"
 #include "base/mutex.h"
 #include "base/profile/profile.h"
 #include "kernels/core/plugin.h"
@@ -75,9 +74,9 @@ class ModelWorker final : public Worker {
     place_ =
         device_place(ctx_->on_cpu() ? -1 : choose_device(loading.device(), device.index).index);
     if (device.encoders > 0)
-      spdlog::info("rank {} shares its device with {} that run{} encoders", setup.rank(),
-                   device.encoders == 1 ? "one rank" : std::to_string(device.encoders) + " ranks",
-                   device.encoders == 1 ? "s" : "");
+      log_info("rank {} shares its device with {} that run{} encoders", setup.rank(),
+               device.encoders == 1 ? "one rank" : std::to_string(device.encoders) + " ranks",
+               device.encoders == 1 ? "s" : "");
     attention_ = make_attention(loading, *ctx_);
     const AttentionScope attention(*ctx_, attention_.get());
     profile_ = profile_of_rank(setup, threads);
@@ -99,7 +98,7 @@ class ModelWorker final : public Worker {
     load_adapters();
     if (setup.rank() == 0 && setup.replica() == 0)
       for (const std::string& line : load_warnings(model_config, checkpoint))
-        spdlog::warn("{}", line);
+        log_warning("{}", line);
     size_t draft_block = 0;
     if (const std::string& draft = config_.drafting().draft_model(); !draft.empty()) {
       Build of_draft = build.without_adapters();
@@ -215,7 +214,7 @@ class ModelWorker final : public Worker {
     if (const std::string warning =
             cache_warning(blocks * (block + draft_block), available_memory());
         !warning.empty())
-      spdlog::warn("{}", warning);
+      log_warning("{}", warning);
   }
 
   // Ranks that run encoders share the cores with those that run decoders: whoever has work
@@ -321,16 +320,16 @@ class ModelWorker final : public Worker {
     const auto prepared = runner_->prepare_decoding(sizes_, [&](size_t done) {
       if (comm_->rank() != 0 || seconds() < told + kSecondsBetweenNews) return;
       told = seconds();
-      spdlog::info("steps of decoding are recorded: {} of {} sizes, {:.0f} s", done, sizes_.size(),
-                   told);
+      log_info("steps of decoding are recorded: {} of {} sizes, {:.0f} s", done, sizes_.size(),
+               told);
     });
     constexpr double kMebibyte = 1 << 20;
     if (comm_->rank() == 0)
-      spdlog::info("recorded {} steps of decoding, of {} to {} sequences, in {:.1f} s: {:.1f} MiB",
-                   prepared.count, sizes_.back(), sizes_.front(), seconds(),
-                   static_cast<double>(prepared.bytes) / kMebibyte);
+      log_info("recorded {} steps of decoding, of {} to {} sequences, in {:.1f} s: {:.1f} MiB",
+               prepared.count, sizes_.back(), sizes_.front(), seconds(),
+               static_cast<double>(prepared.bytes) / kMebibyte);
     if (prepared.bytes > kept_.all())
-      spdlog::warn(
+      log_warning(
           "recorded steps take {:.1f} MiB of the device, {:.1f} were kept for them: "
           "--gpu-memory-utilization is passed by the rest",
           static_cast<double>(prepared.bytes) / kMebibyte,

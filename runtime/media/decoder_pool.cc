@@ -2,7 +2,6 @@
 #include "runtime/media/decoder_pool.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/log/log.h"
 #include "base/mutex.h"
 #include "base/seconds_since.h"
 
@@ -99,7 +99,7 @@ void DecoderPool::Impl::start_ordered() {
       ProcessPtr process =
           DecoderProcess::start(options.program.empty() ? options.find_program() : options.program);
       if (!process->unlocked().empty() && !std::exchange(has_warned, true))
-        spdlog::warn("the program that decodes files is not locked in: {}", process->unlocked());
+        log_warning("the program that decodes files is not locked in: {}", process->unlocked());
       order.set_value(std::move(process));
     } catch (...) {
       order.set_exception(std::current_exception());

@@ -1,9 +1,8 @@
 #include "runtime/request/request_processor.h"
 
-#include <spdlog/spdlog.h>
-
 #include <random>
 
+#include "base/log/log.h"
 #include "base/strings/printable.h"
 #include "models/family.h"
 #include "runtime/protocol/encoder_input.h"
@@ -151,7 +150,7 @@ PreparedRequest RequestProcessor::prepare(const MediaSource& sound, const proto:
   AudioFile file = AudioFile::open(sound, field, speech(field).mel.sampling_rate);
   PreparedRequest out = prepare_sound(file, prompt, options);
   for (const std::string& warning : file.warnings())
-    spdlog::info("a sound was not decoded in full: {}", warning);
+    log_info("a sound was not decoded in full: {}", warning);
   return out;
 }
 

@@ -1,11 +1,10 @@
 #include "runtime/sampling/constraint_mask.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
+#include "base/log/log.h"
 #include "text/grammar/grammar_error.h"
 #include "text/grammar/token_constraint.h"
 
@@ -26,7 +25,7 @@ TokenConstraint::Allowed allowed_by(const SamplerSequence& seq) {
   try {
     return seq.constraint->allowed(text_of(seq));
   } catch (const GrammarError& error) {
-    spdlog::warn("{}: {}", seq.params->constraint().field(), error.what());
+    log_warning("{}: {}", seq.params->constraint().field(), error.what());
     return {std::make_shared<const TokenConstraint::Mask>(), false};
   }
 }

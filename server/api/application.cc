@@ -1,15 +1,14 @@
 #include "server/api/application.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/log_fields.h"
-#include "base/log_text.h"
+#include "base/log/log.h"
+#include "base/log/log_fields.h"
+#include "base/log/log_text.h"
 #include "base/strings/nearest_name.h"
 #include "server/api/api_key.h"
 #include "server/api/cors.h"
@@ -191,8 +190,8 @@ void Application::serve(const std::shared_ptr<Exchange>& exchange, const Route& 
   } catch (const InputError& e) {
     exchange->respond(error_response(e));
   } catch (const std::exception& e) {
-    spdlog::error("{} {}: {} id={}{}", request.method, escape_field(request.path),
-                  escape_controls(e.what()), request.id, request.trace.text());
+    log_error("{} {}: {} id={}{}", request.method, escape_field(request.path),
+              escape_controls(e.what()), request.id, request.trace.text());
     exchange->respond(error_response(500, "an error of the server; its log says more"));
   }
 }
@@ -214,10 +213,10 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
         {span_of_http(request, {route, status, bytes, seconds, complete}, unix_nanoseconds())});
   if (!context_.config.access_log) return;
   const LogFields beside([&] { return log_fields(request, status, bytes, seconds, complete); });
-  spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
-              "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
-              escape_field(request.path.substr(0, 200)), status, complete ? "" : " (client gone)",
-              bytes, seconds * 1e3, request.id, request.trace.text());
+  log_at(polled ? LogLevel::kDebug : LogLevel::kInfo,
+         "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
+         escape_field(request.path.substr(0, 200)), status, complete ? "" : " (client gone)", bytes,
+         seconds * 1e3, request.id, request.trace.text());
 }
 
 }  // namespace tandem::server

@@ -1,10 +1,9 @@
 #include "server/api/engine_job.h"
 
-#include <spdlog/spdlog.h>
-
 #include <atomic>
 
-#include "base/log_text.h"
+#include "base/log/log.h"
+#include "base/log/log_text.h"
 #include "base/seconds_since.h"
 #include "server/http/errors.h"
 #include "server/telemetry/request_spans.h"
@@ -107,8 +106,8 @@ void EngineJob::cancel() {
 void EngineJob::log_fault(const proto::Error& error) const {
   if (status_of(error.type()) != 500) return;
   const HttpRequest& request = exchange_->request();
-  spdlog::error("{} {}: {} id={}{}", request.method, escape_field(request.path),
-                escape_controls(error.message()), request.id, request.trace.text());
+  log_error("{} {}: {} id={}{}", request.method, escape_field(request.path),
+            escape_controls(error.message()), request.id, request.trace.text());
 }
 
 void EngineJob::fail(const proto::Error& error) { exchange_->respond(error_response(error)); }

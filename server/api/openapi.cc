@@ -19,7 +19,7 @@ Json all_schemas() {
        {schemas::common_json, schemas::generation_json, schemas::responses_json,
         schemas::huggingface_json, schemas::translation_json, schemas::documents_json,
         schemas::scoring_json, schemas::speech_json, schemas::tokens_json, schemas::status_json}) {
-    const Json some = Json::parse(file);
+    const Json some = json_from<Json>(file);
     for (const auto& [name, schema] : some.items()) {
       TANDEM_CHECK(!all.contains(name), "two schemas have a name");
       all[name] = schema;

@@ -96,7 +96,7 @@ void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange)
     if (!id.is_number_integer() || id < 0 || id >= app.tokenizer.size())
       throw invalid_request("tokens", "expected ids from 0 to " +
                                           std::to_string(app.tokenizer.size() - 1) + ", found " +
-                                          id.dump().substr(0, 40));
+                                          json_text(id).substr(0, 40));
     ids.push_back(id.get<int32_t>());
   }
   exchange->respond({.body = dump_ordered_line({{"prompt", app.tokenizer.decode(ids, skip)}})});

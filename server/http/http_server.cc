@@ -1,7 +1,5 @@
 #include "server/http/http_server.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log/log.h"
 #include "base/mutex.h"
 #include "server/http/sockets/listeners.h"
 #include "server/http/sockets/tls_context.h"
@@ -106,8 +105,8 @@ void HttpServer::Impl::take(tcp::socket socket) {
 void HttpServer::Impl::tell() {
   if (Clock::now() - told < kTellEvery) return;
   told = Clock::now();
-  spdlog::warn("{} connections are open, all that --max-connections allows; {} of them wait",
-               config.max_connections, silent.size() + idle.size() + reading.size());
+  log_warning("{} connections are open, all that --max-connections allows; {} of them wait",
+              config.max_connections, silent.size() + idle.size() + reading.size());
 }
 
 // Ends a connection that waits for its client, the one that has waited longest. spare_new: its

@@ -2,14 +2,13 @@
 // when it works again.
 #pragma once
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "base/log_text.h"
+#include "base/log/log.h"
+#include "base/log/log_text.h"
 
 namespace tandem::server {
 
@@ -28,11 +27,11 @@ class ExportLog {
     last_ = now;
     const std::string losses =
         lost > 0 ? "; " + std::to_string(lost) + " spans have been dropped" : "";
-    spdlog::warn("{} to {}: {}{}", signal_, address_, escape_controls(why), losses);
+    log_warning("{} to {}: {}{}", signal_, address_, escape_controls(why), losses);
   }
   void worked() {
     if (!std::exchange(failing_, false)) return;
-    spdlog::info("{} to {}: taken again", signal_, address_);
+    log_info("{} to {}: taken again", signal_, address_);
   }
 
  private:

@@ -157,7 +157,7 @@ std::string metrics_to_json(const Attributes& resource,
 }
 
 PartialSuccess partial_success(const std::string& answer) {
-  const Json parsed = Json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  const Json parsed = json_or_discarded<Json>(answer);
   if (!parsed.is_object() || !parsed.contains("partialSuccess")) return {};
   const Json& partial = parsed["partialSuccess"];
   if (!partial.is_object()) return {};

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log_text.h"
+#include "base/log/log_text.h"
 #include "server/http/errors.h"
 
 namespace tandem::server {

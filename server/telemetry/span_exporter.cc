@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/log/log.h"
 #include "server/telemetry/otlp_json.h"
 
 namespace tandem::server {
@@ -33,7 +34,7 @@ SpanExporter::~SpanExporter() {
   changed_.notify_all();
   thread_.join();
   if (const int64_t lost = dropped(); lost > 0)
-    spdlog::warn("traces to {}: {} spans have been dropped in all", transport_->address(), lost);
+    log_warning("traces to {}: {} spans have been dropped in all", transport_->address(), lost);
 }
 
 void SpanExporter::add(std::vector<Span> spans) {

@@ -2,6 +2,7 @@
 // outside, workers that join. One set of tokens.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/processes/cluster_cases.h"
 
 namespace tandem::test::launch_modes_test {
@@ -20,7 +21,7 @@ std::string golden_lines() {
                 {"prompt",
                  {{"encoder_prompt", ids_of(c.request.prompt.message().encoder())},
                   {"decoder_prompt", ids_of(c.request.prompt.message().decoder())}}},
-                {"params", json::parse(c.request.params_json)}}
+                {"params", json_from<json>(c.request.params_json)}}
                .dump() +
            "\n";
   return out;
@@ -32,7 +33,7 @@ void expect_tokens(const std::string& out) {
   std::string line;
   for (const LoadCase& c : sound_cases()) {
     ASSERT_TRUE(std::getline(in, line)) << c.name;
-    const json result = json::parse(line);
+    const json result = json_from<json>(line);
     ASSERT_TRUE(result.contains("outputs")) << line;
     std::vector<std::vector<int32_t>> tokens;
     for (const json& o : result["outputs"]) tokens.push_back(o["token_ids"]);

@@ -2,7 +2,6 @@
 // "tokenizer_config.json", …), for rules of every kind, whose classes are "Unigram", "PieceBpe",
 // "SentencePiece", "Subword" and "Bytes". Whatever can be built of it encodes, with languages, and
 // decodes.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log/log.h"
 #include "tests/fuzz/tokenizer_checks.h"
 #include "text/tokenizer_pipeline.h"
 
@@ -98,7 +98,7 @@ void use(const Tokenizer& tokenizer, const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tandem;
   static const std::vector<TokenizerRule> rules = make_rules();
-  spdlog::set_level(spdlog::level::off);
+  log_nothing();
   const std::string input(reinterpret_cast<const char*>(data), size);
   try {
     const auto tokenizer = make_tokenizer(combine(read_input(input), rules));

@@ -1,7 +1,6 @@
 // Input: an object of "config.json", "generation_config.json" and "preprocessor_config.json", as
 // they lie in a checkpoint directory. Whatever is accepted of them has limits, a decoder prompt,
 // parameters with and without its tasks, and the prompts of speech where it hears.
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log/log.h"
 #include "models/config/config.h"
 #include "models/config/decoder_prompt.h"
 #include "models/config/limits.h"
@@ -118,7 +118,7 @@ void hear(const ModelConfig& config) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tandem;
   static const ConfigDirectory directory;
-  spdlog::set_level(spdlog::level::off);
+  log_nothing();
   try_to([&] {
     const nlohmann::json json =
         parse_json(std::string(reinterpret_cast<const char*>(data), size), "input");

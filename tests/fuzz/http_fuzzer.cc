@@ -21,7 +21,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/log_text.h"
+#include "base/json.h"
+#include "base/log/log_text.h"
 #include "runtime/protocol/json/options_reader.h"
 #include "runtime/protocol/json/prompt_reader.h"
 #include "runtime/request/params/params_resolver.h"
@@ -46,7 +47,7 @@ void check_event(std::string_view event) {
   if (event.starts_with("event: ")) event.remove_prefix(event.find('\n') + 1);
   TANDEM_CHECK(event.starts_with("data: "));
   event.remove_prefix(6);
-  TANDEM_CHECK(event == "[DONE]" || json::parse(event).is_object());
+  TANDEM_CHECK(event == "[DONE]" || json_from<json>(event).is_object());
 }
 
 ModelConfig make_model(const char* model_type) {
@@ -71,7 +72,7 @@ class Answer final : public server::Exchange {
     TANDEM_CHECK(!begun_);
     TANDEM_CHECK(response.status >= 200 && response.status < 600);
     if (response.content_type == "application/json" && !response.body.empty()) {
-      const json body = json::parse(response.body);
+      const json body = json_from<json>(response.body);
       if (response.status >= 400) {
         const json& error = body.at("error");
         TANDEM_CHECK(error.is_string() || error.at("message").is_string());

@@ -1,6 +1,5 @@
 // Input: a SentencePiece model file. Whatever can be read normalises and segments texts, and makes
 // tokenizers as rules of both kinds make them of pieces alone.
-#include <spdlog/spdlog.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log/log.h"
 #include "base/strings/utf8.h"
 #include "text/sentencepiece/piece_document.h"
 #include "text/sentencepiece/piece_normalizer.h"
@@ -84,7 +84,7 @@ void try_to(const Use& use) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tandem;
-  spdlog::set_level(spdlog::level::off);
+  log_nothing();
   const std::string input(reinterpret_cast<const char*>(data), size);
   try_to([&] {
     const PieceModel model = parse_piece_model(input, "pieces.model");

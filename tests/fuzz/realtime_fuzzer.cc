@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/strings/utf8.h"
 #include "server/api/application.h"
 #include "server/http/sockets/web_socket.h"
@@ -86,7 +87,7 @@ class Client final : public server::Exchange {
   void hold(bool) override {}
   void end_socket(uint16_t, std::string) override { TANDEM_CHECK(false, "an error of the server"); }
   void write(std::string data) override {
-    const json event = json::parse(data);
+    const json event = json_from<json>(data);
     TANDEM_CHECK(event.at("type").is_string() && event.at("event_id").is_string());
   }
   void end() override {}

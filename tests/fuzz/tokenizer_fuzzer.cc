@@ -2,7 +2,6 @@
 // "tokenizer_config.json", …) as they lie in a checkpoint directory. Whatever can be built from it
 // encodes and decodes. Some of the objects are read as those of another class, any that families
 // have.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log/log.h"
 #include "models/family.h"
 #include "tests/fuzz/tokenizer_checks.h"
 #include "text/tokenizer_pipeline.h"
@@ -53,7 +53,7 @@ void use(const Tokenizer& tokenizer, const std::string& text) {
 }  // namespace tandem
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  spdlog::set_level(spdlog::level::off);  // what a file says oddly is not news here
+  tandem::log_nothing();  // what a file says oddly is not news here
   const std::string input(reinterpret_cast<const char*>(data), size);
   try {
     const auto tokenizer = tandem::make_tokenizer(tandem::read_input(input));

@@ -1,6 +1,7 @@
 // What users are told to do: misspelt names, empty texts, checkpoints that are not what they seem.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/processes/command_line.h"
 
 namespace tandem {
@@ -87,7 +88,7 @@ TEST(CliErrors, AnEmptyTextIsRefusedUnlessAllowed) {
   const std::vector<std::string> jsonl{"generate", "--jsonl", "--model", kTiny};
   const ProcessResult refused = tandem(jsonl, "{\"id\": 1, \"prompt\": \"\"}\n");
   EXPECT_EQ(refused.status, 1);
-  const json error = json::parse(refused.out)["error"];
+  const json error = json_from<json>(refused.out)["error"];
   EXPECT_EQ(error["type"], "invalid_request_error");
   EXPECT_EQ(error["param"], "prompt");
   for (const char* line : {R"({"prompt": "", "params": {"allow_empty_prompt": true}})",
@@ -176,9 +177,9 @@ TEST_F(DamagedCheckpoint, AnUnsupportedModelIsInspectedAndRefused) {
   expect_contains(text.err, {"GPT2LMHeadModel (gpt2)", "supported, by model_type: "});
   const ProcessResult as_json = tandem({"inspect", dir_.string(), "--json"});
   EXPECT_EQ(as_json.status, 2);
-  EXPECT_EQ(json::parse(as_json.out)["supported"], false);
-  EXPECT_EQ(json::parse(as_json.out)["parameters"],
-            json::parse(tandem({"inspect", kTiny, "--json"}).out)["parameters"]);
+  EXPECT_EQ(json_from<json>(as_json.out)["supported"], false);
+  EXPECT_EQ(json_from<json>(as_json.out)["parameters"],
+            json_from<json>(tandem({"inspect", kTiny, "--json"}).out)["parameters"]);
   // Even without weights that can be read.
   fs::remove(dir_ / "model.safetensors");
   const ProcessResult bare = tandem({"inspect", dir_.string()});

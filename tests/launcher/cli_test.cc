@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "tests/support/files/json_lines.h"
 #include "tests/support/processes/command_line.h"
 
@@ -304,7 +305,7 @@ TEST(Cli, InspectTellsWhatEachRankHolds) {
   EXPECT_EQ(tandem({"inspect", kTiny}).out.find("stage"), std::string::npos);
   const ProcessResult json = tandem({"inspect", kTiny, "--pp", "2", "--tp", "2", "--json"});
   ASSERT_EQ(json.status, 0) << json.err;
-  const auto stages = nlohmann::json::parse(json.out).at("stages");
+  const auto stages = json_from<nlohmann::json>(json.out).at("stages");
   ASSERT_EQ(stages.size(), 2u);
   EXPECT_EQ(stages[1].at("ranks"), (std::vector<int>{2, 3}));
   const ProcessResult many = tandem({"inspect", kTiny, "--pp", "5"});

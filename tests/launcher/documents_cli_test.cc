@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/support/files/files.h"
 #include "tests/support/processes/command_line.h"
 
@@ -134,7 +135,7 @@ TEST(DocumentsCli, ATargetOfAModelWithoutLanguages) {
   TempDir dir;
   const std::filesystem::path t5 = dir.path() / "t5";
   std::filesystem::copy(kT5, t5);
-  nlohmann::json config = nlohmann::json::parse(read_file(t5 / "config.json"));
+  nlohmann::json config = json_from<nlohmann::json>(read_file(t5 / "config.json"));
   config["task_specific_params"] = {{"summarization", {{"prefix", "summarize: "}}},
                                     {"translation_en_to_de", {{"prefix", "to German: "}}}};
   std::filesystem::remove(t5 / "config.json");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/support/processes/command_line.h"
 
 namespace tandem::languages_cli_test {
@@ -36,7 +37,7 @@ void expect_error(const ProcessResult& r, const std::vector<std::string>& words,
   EXPECT_EQ(r.status, status) << r.out;
   // (A line for a line: an empty one, or one that says the same as JSON.)
   if (r.out.find_first_not_of('\n') != std::string::npos) {
-    EXPECT_TRUE(json::parse(r.out).contains("error")) << r.out;
+    EXPECT_TRUE(json_from<json>(r.out).contains("error")) << r.out;
   }
   for (const std::string& word : words) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
 }
@@ -66,7 +67,7 @@ TEST(LanguagesCli, LinesNameThem) {
       generate("mbart50-tiny", {"--jsonl", "--target-lang", "ro_RO"}, line);
   const ProcessResult by_flags =
       generate("mbart50-tiny", {"--source-lang", "fr_XX", "--target-lang", "de_DE", "a text"});
-  EXPECT_EQ(json::parse(text_of(by_line)).at("outputs")[0].at("text").get<std::string>() + "\n",
+  EXPECT_EQ(json_from<json>(text_of(by_line)).at("outputs")[0].at("text").get<std::string>() + "\n",
             text_of(by_flags));
 }
 
@@ -89,7 +90,7 @@ TEST(LanguagesCli, ATask) {
 
 TEST(LanguagesCli, InspectListsThem) {
   const auto inspect = [](const char* golden) {
-    return json::parse(text_of(tandem({"inspect", golden_dir(golden).string(), "--json"})));
+    return json_from<json>(text_of(tandem({"inspect", golden_dir(golden).string(), "--json"})));
   };
   const json mbart = inspect("mbart50-tiny");
   EXPECT_EQ(mbart.at("source_languages").size(), 52u);
@@ -111,7 +112,7 @@ TEST(LanguagesCli, TokenizeInALanguage) {
       text_of(tandem({"tokenize", "--model", model, "--source-lang", "fr_XX", "a text"}));
   const std::string by_line = text_of(tandem({"tokenize", "--model", model, "--jsonl"},
                                              R"({"text": "a text", "source_lang": "fr_XX"})"));
-  EXPECT_EQ(json::parse(by_flag), json::parse(by_line).at("ids"));
+  EXPECT_EQ(json_from<json>(by_flag), json_from<json>(by_line).at("ids"));
   EXPECT_NE(by_flag, text_of(tandem({"tokenize", "--model", model, "a text"})));
   const ProcessResult unknown =
       tandem({"tokenize", "--model", model, "--source-lang", "frensh", "a text"});
@@ -134,10 +135,10 @@ TEST(LanguagesCli, ScoresAndEncodingsInALanguage) {
   auto jsonl = flags, plain = std::vector<std::string>{"--jsonl"};
   jsonl.push_back("--jsonl");
   const char* without = R"({"prompt": "a", "target": "b"})";
-  const json by_flags = json::parse(text_of(run("score", "mbart50-tiny", jsonl, without)));
-  json by_line = json::parse(text_of(run("score", "mbart50-tiny", plain, line)));
+  const json by_flags = json_from<json>(text_of(run("score", "mbart50-tiny", jsonl, without)));
+  json by_line = json_from<json>(text_of(run("score", "mbart50-tiny", plain, line)));
   EXPECT_EQ(by_flags, by_line);
-  EXPECT_NE(by_flags, json::parse(text_of(run("score", "mbart50-tiny", plain, without))));
+  EXPECT_NE(by_flags, json_from<json>(text_of(run("score", "mbart50-tiny", plain, without))));
   expect_error(run("score", "mbart50-tiny", {"--target-lang", "Deutch", "a", "b"}),
                {"tgt_lang", "de_DE"});
 

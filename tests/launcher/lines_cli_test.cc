@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.h"
 #include "tests/support/files/files.h"
 #include "tests/support/processes/command_line.h"
 
@@ -108,7 +109,7 @@ TEST(Lines, EncodeWritesOneForEach) {
   const Words lines = lines_of(r.out);
   ASSERT_EQ(lines.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
-    const json row = json::parse(lines[i]);
+    const json row = json_from<json>(lines[i]);
     EXPECT_EQ(row["id"], i);
     EXPECT_EQ(row.contains("error"), i == 1) << row.dump();
   }
@@ -117,8 +118,8 @@ TEST(Lines, EncodeWritesOneForEach) {
                                      "\"text\"}\nno JSON\n");
   EXPECT_EQ(jsonl.status, 1);
   ASSERT_EQ(lines_of(jsonl.out).size(), 3u) << jsonl.out;
-  EXPECT_EQ(json::parse(lines_of(jsonl.out)[0])["id"], "a");
-  EXPECT_TRUE(json::parse(lines_of(jsonl.out)[1]).contains("embedding"));
+  EXPECT_EQ(json_from<json>(lines_of(jsonl.out)[0])["id"], "a");
+  EXPECT_TRUE(json_from<json>(lines_of(jsonl.out)[1]).contains("embedding"));
   // A row of a matrix is one of NaNs.
   const ProcessResult npy =
       tandem({"encode", kTiny, "--lines", "-", "--format", "npy"}, "one\n\xff\ntwo\n");

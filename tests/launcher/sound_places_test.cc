@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/support/goldens/random_speech.h"
 #include "tests/support/processes/command_line.h"
 #include "tests/support/processes/server.h"
@@ -76,7 +77,7 @@ std::vector<json> answers_in(const std::string& text) {
       for (const char* rounded : {"avg_logprob", "no_speech_prob"}) segment.erase(rounded);
   };
   for (std::string line; std::getline(in, line);) {
-    json& result = out.emplace_back(json::parse(line));
+    json& result = out.emplace_back(json_from<json>(line));
     result.erase("metrics");
     trim(result);
     if (result.contains("outputs")) trim(result["outputs"][0]);
@@ -152,7 +153,7 @@ TEST_F(SoundPlaces, StreamsWindowByWindow) {
     std::string text;
     int deltas = 0;
     for (std::string line; std::getline(lines, line);) {
-      result = json::parse(line);
+      result = json_from<json>(line);
       if (!result.contains("deltas")) break;
       ++deltas;
       for (const json& delta : result["deltas"]) {

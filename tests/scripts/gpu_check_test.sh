@@ -1,7 +1,7 @@
 #!/bin/sh
 # scripts/gpu_check: what it packs is complete and travels beside the repository, plans fit their times, a machine without a
 # GPU is told so.
-# Exit status 77: no CUDA plugin is built, or it is hardly optimised (TANDEM_CUDA_CHECK), or what is packed with it is not built, or
+# Exit status 77: no CUDA plugin is built, or it is without code for one (TANDEM_CUDA_CHECK), or what is packed with it is not built, or
 # python3 is missing.
 set -eu
 source=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Kernels that everything waits for keep all they work on in registers: no stack, so no spills.
-# Exit status 77: no CUDA plugin with code for Hopper is built, or it is hardly optimised (TANDEM_CUDA_CHECK), or python3 or libzstd
+# Exit status 77: no CUDA plugin with code for Hopper is built, or it is without code for one (TANDEM_CUDA_CHECK), or python3 or libzstd
 # is missing.
 set -eu
 source=$1

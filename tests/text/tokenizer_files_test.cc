@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/family.h"
 #include "text/tokenizer_pipeline.h"
 
@@ -23,7 +24,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const json kDocument = json::parse(R"({
+const json kDocument = json_from<json>(R"({
   "version": "1.0", "truncation": null, "padding": null,
   "added_tokens": [
     {"id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
@@ -145,7 +146,7 @@ TEST_P(DamagedDocument, IsAnErrorThatNamesFileAndKey) {
   json document = kDocument;
   const json::json_pointer where(GetParam().where);
   if (*GetParam().value)
-    document[where] = json::parse(GetParam().value);
+    document[where] = json_from<json>(GetParam().value);
   else
     document[where.parent_pointer()].erase(where.back());
   const InputError error = error_of_document(document);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/family.h"
 #include "text/tokenizer_pipeline.h"
 
@@ -38,7 +39,7 @@ fs::path golden(const std::string& name) { return kData / "goldens" / name; }
 json read_json(const fs::path& file) {
   std::ifstream in(file);
   EXPECT_TRUE(in.good()) << file;
-  return json::parse(in);
+  return json_from<json>(in);
 }
 
 void write_file(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
@@ -63,7 +64,7 @@ class CopiedCheckpoint {
   // Replaces keys of a JSON file, which may be absent.
   void update(const std::string& file, const ordered_json& changes) {
     ordered_json value = ordered_json::object();
-    if (std::ifstream in(path_ / file); in) value = ordered_json::parse(in);
+    if (std::ifstream in(path_ / file); in) value = json_from<ordered_json>(in);
     value.update(changes);
     write(file, value.dump());
   }
@@ -183,7 +184,7 @@ TEST(Tokenizer, FilesOfFamiliesCountAsForAutoTokenizer) {
 TEST(Tokenizer, ClassesDoAsHuggingFacesWhateverTheFilesList) {
   // (The order of keys counts: named tokens are numbered in it.)
   std::ifstream in(kData / "tokenizers/classes.json");
-  for (const ordered_json& item : ordered_json::parse(in)) {
+  for (const ordered_json& item : json_from<ordered_json>(in)) {
     SCOPED_TRACE(item.at("base").dump() + item.at("write").dump(-1).substr(0, 400));
     CopiedCheckpoint copy(item.at("base"));
     copy.remove("tokenizer_config.json");
@@ -193,7 +194,7 @@ TEST(Tokenizer, ClassesDoAsHuggingFacesWhateverTheFilesList) {
       copy.update(file, content);
     }
     copy.write("config.json", ordered_json{{"model_type", item.at("model_type")}}.dump());
-    expect_cases(*load_tokenizer(copy.path()), json::parse(item.dump()));
+    expect_cases(*load_tokenizer(copy.path()), json_from<json>(item.dump()));
     if (HasFailure()) return;
   }
 }

@@ -2,7 +2,7 @@
 
 namespace tandem {
 
-std::vector<std::string> lines_of(std::string_view text) {
+std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> out;
   for (size_t at; (at = text.find('\n')) != text.npos; text.remove_prefix(at + 1))
     out.emplace_back(text.substr(0, at));

@@ -53,7 +53,7 @@ std::string without_false_titles(std::string_view text) {
   const std::string titled = too_long.expression.sub(text, too_long.pattern);
   std::string out = replaced(stripped(titled), "\n* [leftmargin=*]\n", "\n");
   out = empty.expression.sub(out, empty.pattern);
-  const std::vector<std::string> lines = lines_of(out);
+  const std::vector<std::string> lines = split_lines(out);
   const std::string& last = lines.back();
   const size_t marks = std::min(last.find_first_not_of('#'), last.size());
   if (marks > 0 && last.substr(marks).starts_with(" ") && lines.size() > 1)
@@ -120,7 +120,7 @@ std::string split_items(const std::string& line, const ItemLine& form, bool firs
 }
 
 std::string with_items_on_lines(const std::string& text) {
-  std::vector<std::string> lines = lines_of(text);
+  std::vector<std::string> lines = split_lines(text);
   for (size_t i = 0; i < lines.size(); ++i) {
     const ItemLine form = ItemLine::of(lines[i]);
     if (form.mark == 0) continue;
@@ -159,7 +159,7 @@ size_t occurrences(std::string_view text, std::string_view what) {
 }
 
 std::string with_correct_tables(std::string text) {
-  for (const std::string& line : lines_of(text))
+  for (const std::string& line : split_lines(text))
     if (occurrences(line, "\\begin{tabular}") > 15 || occurrences(line, "\\multicolumn") > 60 ||
         occurrences(line, "&") > 400)
       text = replaced(text, line, "");

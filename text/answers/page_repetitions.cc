@@ -66,7 +66,7 @@ std::string without_numbers(std::string_view line) {
 }
 
 struct Lines {
-  explicit Lines(const std::string& text) : all(lines_of(text)) {
+  explicit Lines(const std::string& text) : all(split_lines(text)) {
     for (const std::string& line : all) clean.push_back(code_points_of(without_numbers(line)));
   }
   std::vector<std::string> all;

@@ -1,13 +1,12 @@
 #include "runtime/execution/drafts/load_draft_model.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/log/log.h"
 #include "models/family.h"
 
 namespace tandem {
@@ -110,11 +109,11 @@ LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of
   if (same_encoder) build.encoder_layers = LayerRange::none();
   of_model.drop_pages();
   if (build.comm.rank() == 0)
-    spdlog::info("drafts by {} in {}{}", draft.string(), name_of(build.dtype),
-                 same_encoder ? ", which shares the encoder" : "");
+    log_info("drafts by {} in {}{}", draft.string(), name_of(build.dtype),
+             same_encoder ? ", which shares the encoder" : "");
   auto loaded = load_model(config, checkpoint, build);
   if (build.comm.rank() == 0)
-    for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
+    for (const std::string& line : load_warnings(config, checkpoint)) log_warning("{}", line);
   return {std::move(loaded), same_encoder, rows_of_a_step(build.ctx, build.dtype)};
 }
 

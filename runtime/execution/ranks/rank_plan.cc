@@ -1,9 +1,8 @@
 #include "runtime/execution/ranks/rank_plan.h"
 
-#include <spdlog/spdlog.h>
-
 #include <string>
 
+#include "base/log/log.h"
 #include "models/inspect.h"
 #include "runtime/execution/engine_config.h"
 
@@ -21,15 +20,15 @@ StageOptions stage_options(const EngineConfig& config) {
 }
 
 void tell_stage(int i, int ranks, DType dtype, const Stage& stage) {
-  spdlog::info("stage {}, rank {}{}: {}, {} of weights{}", i, i * ranks,
-               ranks > 1 ? " to " + std::to_string((i + 1) * ranks - 1) : "", stage.text(),
-               human_bytes(stage.bytes_of_rank(dtype, ranks)), ranks > 1 ? " on each" : "");
+  log_info("stage {}, rank {}{}: {}, {} of weights{}", i, i * ranks,
+           ranks > 1 ? " to " + std::to_string((i + 1) * ranks - 1) : "", stage.text(),
+           human_bytes(stage.bytes_of_rank(dtype, ranks)), ranks > 1 ? " on each" : "");
 }
 
 void tell_encoders(const EncoderRanks& ranks, DType dtype, const Stage& encoder) {
-  spdlog::info("rank {}{}: {} for the others, {} of weights{}", ranks.first,
-               ranks.count > 1 ? " to " + std::to_string(ranks.end() - 1) : "", encoder.text(),
-               human_bytes(encoder.bytes_of_rank(dtype, 1)), ranks.count > 1 ? " on each" : "");
+  log_info("rank {}{}: {} for the others, {} of weights{}", ranks.first,
+           ranks.count > 1 ? " to " + std::to_string(ranks.end() - 1) : "", encoder.text(),
+           human_bytes(encoder.bytes_of_rank(dtype, 1)), ranks.count > 1 ? " on each" : "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
@@ -15,7 +16,7 @@ using proto::Constraint;
 
 std::string schema_of(const json& value, const std::string& name) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_object() || value.is_boolean()) return value.dump();
+  if (value.is_object() || value.is_boolean()) return json_text(value);
   throw invalid_request(name, "must be a JSON schema, not " + describe(value));
 }
 
@@ -104,7 +105,7 @@ void keep_order(const ordered_json& ordered, const std::string& name, json& valu
     const auto it = value.find(key);
     if (it == value.end()) continue;
     if (is_schema(key, ordered, name) && inner.is_object())
-      *it = inner.dump();
+      *it = json_text(inner);
     else
       keep_order(inner, key, *it);
   }
@@ -139,7 +140,7 @@ void keep_order_of_schemas(std::string_view line, json& value) {
                                          "\"structured_outputs\"", "\"guided_decoding\""};
   for (const std::string_view name : kNames)
     if (line.find(name) != std::string_view::npos) {
-      keep_order(ordered_json::parse(line), {}, value);
+      keep_order(json_from<ordered_json>(line), {}, value);
       return;
     }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tandem {
 
@@ -21,7 +22,7 @@ std::string shown(std::string_view text) {
 }
 
 // Shortest text that reads back as the same double.
-std::string number_text(double value) { return json(value).dump(); }
+std::string number_text(double value) { return json_text(json(value)); }
 
 std::string range_text(const NumberBounds& range) {
   constexpr double kMax = std::numeric_limits<double>::max();
@@ -41,10 +42,10 @@ std::string describe(const json& value) {
     case json::value_t::null: return "null";
     case json::value_t::boolean: return value.get<bool>() ? "true" : "false";
     case json::value_t::number_integer:
-    case json::value_t::number_unsigned: return value.dump();
+    case json::value_t::number_unsigned: return json_text(value);
     case json::value_t::number_float: {
       const double v = value.get<double>();
-      return std::isfinite(v) ? value.dump()
+      return std::isfinite(v) ? json_text(value)
              : std::isnan(v)  ? "NaN"
              : v > 0          ? "Infinity"
                               : "-Infinity";

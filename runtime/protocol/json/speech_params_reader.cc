@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/json/json_fields.h"
 
 namespace tandem {
@@ -44,8 +45,7 @@ void read_ids(const json& value, const std::string& name, proto::TokenIds& out) 
 // "0,10.5" as a list; what is none stays a text, which nobody takes for numbers.
 json listed(const std::string& text) {
   const bool is_flat = text.find_first_not_of("0123456789.,+-eE ") == std::string::npos;
-  json list = is_flat ? json::parse("[" + text + "]", nullptr, /*allow_exceptions=*/false)
-                      : json(json::value_t::discarded);
+  json list = is_flat ? json_or_discarded<json>("[" + text + "]") : json(json::value_t::discarded);
   return list.is_discarded() ? json(text) : list;
 }
 

@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <map>
 
+#include "base/json.h"
+
 namespace tandem {
 
 using nlohmann::json;
@@ -18,7 +20,7 @@ const Names& off_values() {
   static const Names names = [] {
     Names all;
     const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
-      for (const char* name : these) all[name] = json::parse(off);
+      for (const char* name : these) all[name] = json_from<json>(off);
     };
     add("[]", {"constraints", "force_words_ids", "watermarking_config", "dola_layers",
                "assistant_early_exit", "assistant_model", "speculation_type", "custom_generate",

@@ -97,7 +97,7 @@ bool is_deepl_path(std::string_view path) {
 void as_deepl_error(const HttpRequest& request, HttpResponse& response) {
   if (response.status < 400 || !is_deepl_path(request.path)) return;
   if (response.status == 401) response.status = 403;
-  Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  Json body = json_or_discarded<Json>(response.body);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return;
   if (body["error"]["code"].is_number()) body["error"]["code"] = response.status;
   body["message"] = body["error"].value("message", "");

@@ -55,7 +55,7 @@ StoredDocument asked_document(AppContext& app, const HttpRequest& request) {
 }
 
 std::string message_of(const HttpResponse& error) {
-  const Json body = Json::parse(error.body, nullptr, /*allow_exceptions=*/false);
+  const Json body = json_or_discarded<Json>(error.body);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return "an error";
   return body["error"].value("message", "an error");
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/json.h"
 #include "server/api/fields/json_body.h"
 #include "server/http/http.h"
 
@@ -27,7 +28,7 @@ class FileExchange final : public Exchange {
   void respond(HttpResponse response) override {
     if (std::exchange(has_ended_, true)) return;
     if (response.status >= 400) return callbacks_.failed(std::move(response));
-    Json body = Json::parse(response.body);
+    Json body = json_from<Json>(response.body);
     callbacks_.done(body.at("translations").at(0).at("text").get<std::string>());
   }
   void start_stream(HttpResponse) override {}

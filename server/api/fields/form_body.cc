@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/strings/percent.h"
 #include "base/strings/utf8.h"
 #include "server/api/cors.h"
@@ -39,7 +40,7 @@ json form_value(const std::string& name, const std::string& text, const FormFiel
     return text;
   }
   if (is_one_of(name, fields.texts) || is_one_of(name, fields.lists)) return text;
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json value = json_or_discarded<json>(text);
   return value.is_number() || value.is_boolean() ? value : json(text);
 }
 

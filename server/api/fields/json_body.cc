@@ -104,7 +104,7 @@ std::optional<double> take_number(nlohmann::json& body, const char* name, double
   const auto value = take(body, name);
   if (!value) return std::nullopt;
   const std::string expected =
-      between("a number", nlohmann::json(least).dump(), nlohmann::json(most).dump());
+      between("a number", json_text(nlohmann::json(least)), json_text(nlohmann::json(most)));
   if (!value->is_number()) throw wrong(name, expected, *value);
   const auto number = value->get<double>();
   if (!(number >= least && number <= most)) throw wrong(name, expected, *value);
@@ -128,7 +128,7 @@ void refuse_fields(nlohmann::json& body, std::span<const RefusedField> fields) {
   for (const RefusedField& field : fields) {
     const auto value = take(body, field.name);
     if (!value) continue;
-    const auto off = nlohmann::json::parse(field.off);
+    const auto off = json_from<nlohmann::json>(field.off);
     if (std::find(off.begin(), off.end(), *value) == off.end())
       throw not_supported(field.name, field.why);
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/json/prompt_reader.h"
 
 namespace tandem::server {
@@ -55,7 +56,7 @@ Content read_content(const nlohmann::json& content, const std::string& field) {
       continue;
     }
     if (type != "text")
-      throw not_supported(field, "parts of type " + type.dump().substr(0, 40) +
+      throw not_supported(field, "parts of type " + json_text(type).substr(0, 40) +
                                      " (there are text, image_url and file)");
     const auto it = part.find("text");
     if (it == part.end() || !it->is_string()) throw invalid_request(field, "a part has no text");

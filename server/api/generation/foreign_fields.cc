@@ -1,13 +1,12 @@
 // The three tables (foreign_fields.h). docs/serving.md has them in words.
 #include "server/api/generation/foreign_fields.h"
 
-#include <spdlog/spdlog.h>
-
 #include <array>
 #include <atomic>
 #include <iterator>
 
 #include "base/error.h"
+#include "base/log/log.h"
 #include "server/api/fields/json_body.h"
 
 namespace tandem::server {
@@ -56,7 +55,7 @@ void take_ignored(nlohmann::json& body) {
   for (size_t i = 0; i < std::size(kIgnored); ++i) {
     const auto value = take(body, kIgnored[i]);
     if (value && !is_empty(*value) && !said[i].exchange(true))
-      spdlog::warn(
+      log_warning(
           "a request has the field {}, which means nothing to this model: ignored, here "
           "and from now on",
           kIgnored[i]);

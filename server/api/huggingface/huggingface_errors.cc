@@ -38,7 +38,7 @@ bool is_huggingface_request(const HttpRequest& request) {
 
 void as_huggingface_error(const HttpRequest& request, HttpResponse& response) {
   if (response.status < 400 || !is_huggingface_request(request)) return;
-  const Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  const Json body = json_or_discarded<Json>(response.body);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return;
   const Kind kind = kind_of(response.status);
   response.status = kind.status;

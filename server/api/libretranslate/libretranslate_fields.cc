@@ -36,7 +36,7 @@ bool is_libretranslate_path(std::string_view path) {
 void as_libretranslate_error(const HttpRequest& request, HttpResponse& response) {
   if (response.status < 400 || !is_libretranslate_path(request.path)) return;
   if (response.status == 401) response.status = 403;
-  const Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  const Json body = json_or_discarded<Json>(response.body);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return;
   response.body = dump_ordered_line({{"error", body["error"].value("message", "")}});
 }

@@ -1,7 +1,5 @@
 #include "server/api/live/realtime_session.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -9,7 +7,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/log_text.h"
+#include "base/log/log.h"
+#include "base/log/log_text.h"
 #include "base/seconds_since.h"
 #include "base/strings/base64.h"
 #include "runtime/media/sound/voice/voice_source.h"
@@ -113,7 +112,7 @@ void RealtimeSession::receive(const std::string& text) {
   } catch (const InputError& e) {
     send_error(to_error(e), event_id);
   } catch (const std::exception& e) {
-    spdlog::error("/v1/realtime: {} id={}", escape_controls(e.what()), exchange_->request().id);
+    log_error("/v1/realtime: {} id={}", escape_controls(e.what()), exchange_->request().id);
     exchange_->end_socket(1011, "an error of the server; its log says more");
     return;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "server/api/responses/responses.h"
 
 namespace tandem::server {
@@ -149,7 +150,7 @@ Json repeated_format(const json& text) {
   if (!format.is_object()) return {{"type", "text"}};
   Json out = format;
   if (out.contains("schema") && out["schema"].is_string())
-    out["schema"] = Json::parse(out["schema"].get<std::string>());
+    out["schema"] = json_from<Json>(out["schema"].get<std::string>());
   return out;
 }
 

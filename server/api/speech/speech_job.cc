@@ -203,7 +203,7 @@ std::string SpeechJob::whole() const {
   if (request_.format != TranscriptFormat::kJson &&
       request_.format != TranscriptFormat::kVerboseJson)
     return text;
-  Json body = Json::parse(text);
+  Json body = json_from<Json>(text);
   if (request_.format == TranscriptFormat::kVerboseJson) {
     body["language"] = language();
     if (!request_.segments) body.erase("segments");

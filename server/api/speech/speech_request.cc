@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/json/options_reader.h"
 #include "runtime/protocol/json/speech_params_reader.h"
 #include "server/api/fields/json_body.h"
@@ -80,7 +81,7 @@ void take_format(json& fields, SpeechRequest& r) {
   if (!format)
     throw invalid_request("response_format",
                           "expected json, text, srt, verbose_json, vtt or tsv, not " +
-                              json(name.substr(0, 40)).dump());
+                              json_text(json(name.substr(0, 40))));
   r.format = *format;
   const bool subtitles = needs_times(r.format) && r.format != TranscriptFormat::kVerboseJson;
   if (r.stream && subtitles)
@@ -96,7 +97,7 @@ json granularities(const json& list) {
   for (const json& one : list) {
     json inner;
     if (one.is_string() && one.get_ref<const std::string&>().starts_with('['))
-      inner = json::parse(one.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+      inner = json_or_discarded<json>(one.get_ref<const std::string&>());
     if (inner.is_array())
       out.insert(out.end(), inner.begin(), inner.end());
     else if (one != "")
@@ -113,7 +114,7 @@ void take_granularities(json& fields, SpeechRequest& r) {
   for (const json& one : granularities(*list)) {
     if (one != "segment" && one != "word")
       throw invalid_request(kGranularities,
-                            "expected segment or word, not " + one.dump().substr(0, 40));
+                            "expected segment or word, not " + json_text(one).substr(0, 40));
     (one == "word" ? r.words : segments) = true;
   }
   if (r.words && r.format != TranscriptFormat::kVerboseJson && !r.stream)

@@ -1,9 +1,8 @@
 #include "server/http/body/request_body.h"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/beast/core/string.hpp>
 
+#include "base/log/log.h"
 #include "server/http/errors.h"
 
 namespace tandem::server {
@@ -118,7 +117,7 @@ void RequestBody::refusing(F f) {
     if (write_error_) throw *write_error_;
     f();
   } catch (const InputError& e) {
-    if (e.kind() == ErrorKind::kUnavailable) spdlog::error("an upload is refused: {}", e.what());
+    if (e.kind() == ErrorKind::kUnavailable) log_error("an upload is refused: {}", e.what());
     throw BodyRefused(error_response(e));
   }
 }

@@ -1,14 +1,13 @@
 // See connection.h, and channel.cc for the rule of co_await.
 #include "server/http/connections/connection.h"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
 #include <optional>
 
+#include "base/log/log.h"
 #include "server/http/connections/answer_sender.h"
 #include "server/http/connections/exchange.h"
 #include "server/http/connections/request_reception.h"
@@ -35,7 +34,7 @@ void Connection::end(const std::exception_ptr& error) {
   try {
     if (error) std::rethrow_exception(error);
   } catch (const std::exception& x) {
-    spdlog::error("connection of {}: {}", channel_->remote(), x.what());
+    log_error("connection of {}: {}", channel_->remote(), x.what());
   }
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->detach(false);
   channel_->stop_watching();

@@ -1,7 +1,5 @@
 #include "server/http/sockets/listeners.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log/log.h"
 #include "server/http/url.h"
 
 namespace tandem::server {
@@ -116,7 +115,7 @@ void Listeners::accept_one(Listener& listener) {
         if (ec == asio::error::operation_aborted || !listener.acceptor.is_open()) return;
         if (ec) {
           // No file descriptors, most likely: others must end first.
-          spdlog::warn("cannot take a connection: {}", ec.message());
+          log_warning("cannot take a connection: {}", ec.message());
           listener.pause.expires_after(std::chrono::milliseconds(100));
           listener.pause.async_wait([this, &listener](error_code cancelled) {
             if (!cancelled) accept_one(listener);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "base/json.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/network/timed_server.h"
@@ -57,7 +58,7 @@ TEST(BenchCli, TenTokensATenthOfASecondApart) {
                         dir / "picture.html", "--api-key", "secret", "--header", "x-team: red"});
     ASSERT_EQ(r.status, 0) << r.out << r.err;
     EXPECT_NE(r.out.find("TTFT, time to first token"), std::string::npos) << r.out;
-    figures = json::parse(test::read_file(dir / "figures.json"));
+    figures = json_from<json>(test::read_file(dir / "figures.json"));
     if (figures["mean_ttft_ms"] < 200 && figures["mean_tpot_ms"] > 80 &&
         figures["mean_tpot_ms"] < 200)
       break;
@@ -76,13 +77,13 @@ TEST(BenchCli, TenTokensATenthOfASecondApart) {
   const TimedRequest seen = server.requests().back();
   EXPECT_NE(seen.head.find("Authorization: Bearer secret\r\n"), std::string::npos);
   EXPECT_NE(seen.head.find("x-team: red\r\n"), std::string::npos);
-  const json body = json::parse(seen.body);
+  const json body = json_from<json>(seen.body);
   EXPECT_EQ(body["prompt"].size(), 256u);
   EXPECT_EQ(body["max_tokens"], 10);
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
   EXPECT_NE(test::read_file(dir / "picture.html").find("Latency by time of arrival"),
             std::string::npos);
-  const json picture = json::parse(test::read_file(dir / "picture.vl.json"));
+  const json picture = json_from<json>(test::read_file(dir / "picture.vl.json"));
   EXPECT_EQ(picture["data"]["values"].size(), 4u);
 }
 
@@ -96,7 +97,7 @@ TEST(BenchCli, FailuresAreSaidAndNoRowsOfZeros) {
                                           "--save-result", dir / "figures.json"});
   EXPECT_EQ(r.status, 1);
   EXPECT_EQ(r.out, "No request succeeded.\nFailures:\n  429 × 12: the queue is full\n");
-  const json figures = json::parse(test::read_file(dir / "figures.json"));
+  const json figures = json_from<json>(test::read_file(dir / "figures.json"));
   EXPECT_EQ(figures["failed"], 12);
   EXPECT_EQ(figures["errors"][0]["count"], 12);
   EXPECT_FALSE(figures.contains("mean_ttft_ms"));
@@ -131,13 +132,13 @@ TEST(BenchCli, OtherRoutes) {
                              "--num-prompts", "2", "--save-result", dir / "figures.json"});
     const ProcessResult r = bench("serve", more);
     EXPECT_EQ(r.status, 0) << r.out << r.err;
-    return json::parse(test::read_file(dir / "figures.json"));
+    return json_from<json>(test::read_file(dir / "figures.json"));
   };
   json figures =
       run("openai-chat", {"--input-len", "20", "--extra-body", R"({"ignore_eos": null})"});
   EXPECT_GE(figures["mean_ttft_ms"], 60) << "the role is no token";
   EXPECT_EQ(figures["total_output_tokens"], 4);
-  const json body = json::parse(server.requests().back().body);
+  const json body = json_from<json>(server.requests().back().body);
   EXPECT_EQ(server.requests().back().path, "/v1/chat/completions");
   EXPECT_GT(body["messages"][0]["content"].get<std::string>().size(), 40u);
   EXPECT_FALSE(body.contains("ignore_eos"));
@@ -195,7 +196,7 @@ TEST(BenchCli, ThroughputTakesTheEnginesFlags) {
     more.insert(more.end(), {"--num-prompts", "6", "--save-result", dir / "figures.json"});
     const ProcessResult r = offline("throughput", more);
     EXPECT_EQ(r.status, 0) << r.out << r.err;
-    return json::parse(test::read_file(dir / "figures.json"));
+    return json_from<json>(test::read_file(dir / "figures.json"));
   };
   json figures = run({"--dtype", "float32", "--max-num-seqs", "2", "--block-size", "8", "--plot",
                       dir / "picture"});
@@ -224,7 +225,7 @@ TEST(BenchCli, LatencyCountsItsPromptsAndBatches) {
     more.insert(more.end(), {"--num-iters-warmup", "1", "--save-result", dir / "figures.json"});
     const ProcessResult r = offline("latency", more);
     EXPECT_EQ(r.status, 0) << r.out << r.err;
-    const json figures = json::parse(test::read_file(dir / "figures.json"));
+    const json figures = json_from<json>(test::read_file(dir / "figures.json"));
     EXPECT_EQ(figures["latencies"].size(), figures["num_iters"]);
     return figures["batch_size"].dump() + " " + figures["num_prompts"].dump() + " " +
            figures["num_iters"].dump();
@@ -246,7 +247,7 @@ TEST(BenchCli, DraftsAreCounted) {
                        dir / "figures.json"});
     ASSERT_EQ(r.status, 0) << r.out << r.err;
     EXPECT_NE(r.out.find("Drafts: "), std::string::npos) << r.out;
-    const json drafts = json::parse(test::read_file(dir / "figures.json"))["spec_decode"];
+    const json drafts = json_from<json>(test::read_file(dir / "figures.json"))["spec_decode"];
     EXPECT_GT(drafts["num_accepted_tokens"], 5) << drafts;
     EXPECT_LE(drafts["num_accepted_tokens"], drafts["num_draft_tokens"]);
     EXPECT_EQ(drafts["num_accepted_tokens_per_pos"].size(), 4u);

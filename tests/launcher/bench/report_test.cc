@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "launcher/bench/audio.h"
 #include "launcher/bench/load.h"
 #include "launcher/bench/plot.h"
@@ -108,7 +109,7 @@ TEST(BenchPlot, BothFilesShowTheSame) {
   EXPECT_NE(page.find("no\\u003c/script>"), std::string::npos) << page;
   const size_t begin = page.find("vegaEmbed(\"#plot\", ") + 19,
                end = page.find(")</script>", begin);
-  EXPECT_EQ(nlohmann::ordered_json::parse(page.substr(begin, end - begin)), spec);
+  EXPECT_EQ(json_from<nlohmann::ordered_json>(page.substr(begin, end - begin)), spec);
 }
 
 TEST(BenchPlot, NothingAndALot) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "runtime/protocol/json/options_reader.h"
 #include "tests/support/files/json_lines.h"
 #include "tests/support/goldens/goldens.h"
@@ -49,7 +50,7 @@ TEST(Requests, ABadValueOfAnyParameterNamesItAndDisturbsNobody) {
   std::vector<json> requests = {good};
   for (const std::string& name : names) {
     requests.push_back(
-        {{"id", name}, {"prompt", "text"}, {"params", {{name, json::parse("[[[]]]")}}}});
+        {{"id", name}, {"prompt", "text"}, {"params", {{name, json_from<json>("[[[]]]")}}}});
     requests.push_back(good);
   }
   for (const auto& flags : kBackends) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "launcher/hub/answers.h"
 #include "launcher/hub/cache.h"
 #include "launcher/hub/checksum.h"
@@ -113,7 +114,7 @@ TEST(HubNames, FilesOfACheckpoint) {
 TEST(HubNames, Shards) {
   const std::set<std::string> there = {"a", "b", "../a", "/a", "s/a"};
   const auto shards = [&](const char* index) {
-    return shards_of(nlohmann::json::parse(index), "index", there);
+    return shards_of(json_from<nlohmann::json>(index), "index", there);
   };
   EXPECT_EQ(shards(R"({"weight_map": {"x": "b", "y": "a", "z": "b"}})"),
             (std::vector<std::string>{"a", "b"}));

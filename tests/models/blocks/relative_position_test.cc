@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {

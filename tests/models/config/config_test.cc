@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "models/config/limits.h"
 #include "models/family.h"
 #include "tests/support/files/expect_error.h"
@@ -228,7 +229,7 @@ TEST(GenerationConfig, FileComesFirstAndNullsAreGone) {
       load({{"num_beams", 4}, {"eos_token_id", 3}},
            R"({"_from_model_config": true, "max_length": 9, "top_k": null, "eos_token_id": [6, 7],
           "decoder_start_token_id": 5, "transformers_version": "4.33.0"})");
-  EXPECT_EQ(c.generation, json::parse(R"({"max_length": 9, "eos_token_id": [6, 7],
+  EXPECT_EQ(c.generation, json_from<json>(R"({"max_length": 9, "eos_token_id": [6, 7],
                                           "decoder_start_token_id": 5})"));
   EXPECT_EQ(c.eos_token_id, (std::vector<int>{6, 7}));
   EXPECT_EQ(c.decoder_start_token_id, 5);
@@ -242,7 +243,7 @@ TEST(GenerationConfig, WithoutAFileTheKeysOfConfigJsonCount) {
                               {"forced_eos_token_id", 2},
                               {"bos_token_id", 0}});
   EXPECT_EQ(c.generation,
-            json::parse(R"({"num_beams": 4, "no_repeat_ngram_size": 3, "early_stopping": true,
+            json_from<json>(R"({"num_beams": 4, "no_repeat_ngram_size": 3, "early_stopping": true,
                             "forced_eos_token_id": 2, "bos_token_id": 0})"));
 }
 
@@ -258,20 +259,20 @@ TEST(GenerationConfig, SettingsOfADecoderFillTheGaps) {
   const ModelConfig c = load({{"num_beams", 2},
                               {"decoder", {{"num_beams", 3}, {"max_length", 8}}},
                               {"text_config", {{"min_length", 1}}}});
-  EXPECT_EQ(c.generation, json::parse(R"({"num_beams": 2, "max_length": 8})"));
+  EXPECT_EQ(c.generation, json_from<json>(R"({"num_beams": 2, "max_length": 8})"));
 }
 
 // What transformers 5 resolves for the goldens, written down from its source: with the file of
 // bart-base-shape removed and its keys in config.json, the settings stay the same.
 TEST(GenerationConfig, Goldens) {
   const json base = ModelConfig::load(golden("bart-base-shape")).generation;
-  EXPECT_EQ(base, json::parse(R"({"bos_token_id": 0, "decoder_start_token_id": 2,
+  EXPECT_EQ(base, json_from<json>(R"({"bos_token_id": 0, "decoder_start_token_id": 2,
       "eos_token_id": 2, "forced_eos_token_id": 2, "pad_token_id": 1, "forced_bos_token_id": 0,
       "num_beams": 4, "length_penalty": 2.0, "max_length": 30, "min_length": 8,
       "no_repeat_ngram_size": 3, "early_stopping": true})"));
   EXPECT_EQ(ModelConfig::load(golden_or_twin("bart-pickle")).generation, base);
   EXPECT_EQ(ModelConfig::load(golden_or_twin("bart-sharded")).generation, base);
-  const json plain = json::parse(R"({"bos_token_id": 0, "decoder_start_token_id": 2,
+  const json plain = json_from<json>(R"({"bos_token_id": 0, "decoder_start_token_id": 2,
       "eos_token_id": 2, "forced_eos_token_id": 2, "pad_token_id": 1})");
   EXPECT_EQ(ModelConfig::load(golden("bart-model-only")).generation, plain);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/support/files/files.h"
 
 namespace tandem {
@@ -19,7 +20,7 @@ class Uses : public ::testing::Test {
   ModelUses uses(const char* config = "{}") {
     ModelConfig c;
     c.directory = folder_.path();
-    c.raw = nlohmann::json::parse(config);
+    c.raw = json_from<nlohmann::json>(config);
     return model_uses(c);
   }
   test::TempDir folder_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/step/step_tensors.h"
 #include "parallel/communicators/communicator.h"

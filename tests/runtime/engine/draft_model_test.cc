@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/support/engine/random_requests.h"
 #include "tests/support/goldens/draft_checkpoint.h"
 #include "tests/support/goldens/golden_engine.h"
@@ -181,7 +182,7 @@ TEST(DraftModelRefusals, NameWhatIsDifferent) {
   };
   EXPECT_EQ(of(json::object()), "no error");
   const json config =
-      json::parse(test::read_file(testing::golden_dir("bart-tiny") / "config.json"));
+      json_from<json>(test::read_file(testing::golden_dir("bart-tiny") / "config.json"));
   const int positions = config["max_position_embeddings"];
   EXPECT_NE(of({{"max_position_embeddings", positions / 2}}).find("positions"), std::string::npos);
   EXPECT_NE(error_of("bart-tiny", "/nowhere").find("/nowhere"), std::string::npos);
@@ -190,7 +191,7 @@ TEST(DraftModelRefusals, NameWhatIsDifferent) {
 TEST(DraftModelRefusals, AnotherTokenizer) {
   test::TempDir dir;
   DraftCheckpoint().write("bart-tiny", dir);
-  json tokenizer = json::parse(test::read_file(dir / "tokenizer.json"));
+  json tokenizer = json_from<json>(test::read_file(dir / "tokenizer.json"));
   json& vocabulary = tokenizer["model"]["vocab"];
   std::string one, two;
   for (const auto& [token, id] : vocabulary.items()) {

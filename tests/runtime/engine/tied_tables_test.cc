@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/draft_checkpoint.h"
 #include "tests/support/goldens/golden_config.h"
@@ -54,7 +55,7 @@ std::vector<double> scores(const std::string& model, const json& source, const j
 }
 
 TEST(TiedTables, ScoresAreHuggingFaces) {
-  const json file = json::parse(
+  const json file = json_from<json>(
       test::read_file(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/tied_scores.json"));
   ASSERT_EQ(file.at("cases").size(), 37U);
   for (const json& c : file.at("cases")) {

@@ -44,9 +44,9 @@ class NotedSource final : public WeightSource {
 };
 
 // One rank: its layers, its pages.
-struct Stage {
-  Stage(const ModelConfig& config, Checkpoint& checkpoint, Context& ctx, Communicator& comm,
-        LayerRange encoder, LayerRange decoder, bool writes_cross = false)
+struct RangeStage {
+  RangeStage(const ModelConfig& config, Checkpoint& checkpoint, Context& ctx, Communicator& comm,
+             LayerRange encoder, LayerRange decoder, bool writes_cross = false)
       : build{ctx, comm, DType::kF32},
         source((build.encoder_layers = encoder, build.decoder_layers = decoder,
                 build.writes_cross = writes_cross, checkpoint)),
@@ -146,18 +146,18 @@ TEST_P(LayerRanges, HandOnTheBitsOfTheWholeModel) {
   const ModelConfig config = ModelConfig::load(directory);
   const ModelLimits limits = find_family(config).limits(config);
   Checkpoint checkpoint = Checkpoint::open(directory);
-  Stage whole(config, checkpoint, ctx, *comm, {}, {});
+  RangeStage whole(config, checkpoint, ctx, *comm, {}, {});
   for (const int ranks : {2, 3}) {
     const auto encoder_ends = random_ends(random, config.encoder_layers, ranks),
                decoder_ends = random_ends(random, config.decoder_layers, ranks);
     std::string about = std::to_string(ranks) + " ranks, layers";
-    std::vector<std::unique_ptr<Stage>> stages;
+    std::vector<std::unique_ptr<RangeStage>> stages;
     int cached_layers = 0;
     for (int r = 0, e = 0, d = 0; r < ranks; ++r) {
       const auto at = static_cast<size_t>(r);
-      stages.push_back(std::make_unique<Stage>(config, checkpoint, ctx, *comm,
-                                               LayerRange{e, encoder_ends[at]},
-                                               LayerRange{d, decoder_ends[at]}));
+      stages.push_back(std::make_unique<RangeStage>(config, checkpoint, ctx, *comm,
+                                                    LayerRange{e, encoder_ends[at]},
+                                                    LayerRange{d, decoder_ends[at]}));
       e = encoder_ends[at], d = decoder_ends[at];
       about += " " + std::to_string(e) + "/" + std::to_string(d);
       cached_layers += stages.back()->model->kv_cache_spec().num_layers;
@@ -224,9 +224,9 @@ TEST_P(LayerRanges, AnEncodersRankWritesThePagesOfTheWholeModel) {
   const ModelConfig config = ModelConfig::load(directory);
   const ModelLimits limits = find_family(config).limits(config);
   Checkpoint checkpoint = Checkpoint::open(directory);
-  Stage whole(config, checkpoint, ctx, *comm, {}, {});
-  Stage encoder(config, checkpoint, ctx, *comm, {}, LayerRange::none(), /*writes_cross=*/true);
-  Stage decoder(config, checkpoint, ctx, *comm, LayerRange::none(), {});
+  RangeStage whole(config, checkpoint, ctx, *comm, {}, {});
+  RangeStage encoder(config, checkpoint, ctx, *comm, {}, LayerRange::none(), /*writes_cross=*/true);
+  RangeStage decoder(config, checkpoint, ctx, *comm, LayerRange::none(), {});
   EXPECT_EQ(encoder.model->kv_cache_spec().num_layers, config.decoder_layers);
   EXPECT_EQ(decoder.model->kv_cache_spec().num_layers, config.decoder_layers);
   EXPECT_FALSE(encoder.model->has_language_head());

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/runtime/request/params/params_fixture.h"
 
 namespace tandem::params_test {
@@ -25,7 +26,7 @@ const double kNaN = std::numeric_limits<double>::quiet_NaN();
 const double kInf = std::numeric_limits<double>::infinity();
 
 std::map<std::string, Parameter> parameters() {
-  const auto J = [](const char* text) { return json::parse(text); };
+  const auto J = [](const char* text) { return json_from<json>(text); };
   const std::vector<json> not_numbers = {"x", true, J("[]"), J("{}"), J("[1]")};
   const auto integer = [&](std::vector<json> good, std::vector<json> bad) {
     bad.insert(bad.end(), not_numbers.begin(), not_numbers.end());
@@ -167,7 +168,7 @@ std::map<std::string, Parameter> parameters() {
 
 // Names that resolve() accepts only with values that change nothing.
 std::map<std::string, Parameter> not_built() {
-  const auto J = [](const char* text) { return json::parse(text); };
+  const auto J = [](const char* text) { return json_from<json>(text); };
   std::map<std::string, Parameter> all = {{"num_beam_groups", {{1}, {2, "x"}}},
                                           {"guidance_scale", {{1, 1.0}, {2.5}}},
                                           {"diversity_penalty", {{0, 0.0}, {0.5}}},
@@ -296,7 +297,7 @@ TEST(Params, UnknownNamesGetTheNearestOne) {
 TEST(Params, DeepNestingIsJustAWrongType) {
   constexpr size_t kDepth = 200000;  // a copy would overflow the stack
   json params = json::object(),
-       deep = json::parse(std::string(kDepth, '[') + std::string(kDepth, ']'));
+       deep = json_from<json>(std::string(kDepth, '[') + std::string(kDepth, ']'));
   for (const std::string& name : option_names()) {
     params[name].swap(deep);
     if (kWithoutEffect.contains(name))

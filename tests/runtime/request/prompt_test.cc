@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/family.h"
 #include "runtime/protocol/json/prompt_reader.h"
 #include "tests/text/fake_tokenizer.h"
@@ -64,7 +65,7 @@ void expect_error(const std::string& param, const json& prompt, const std::strin
   }
 }
 
-json J(const char* text) { return json::parse(text); }
+json J(const char* text) { return json_from<json>(text); }
 
 // Bytes become id 3 + byte, between 0 and 2.
 Ids encoded(const std::string& text) { return FakeTokenizer().encode(text); }
@@ -242,7 +243,7 @@ TEST(Prompt, DeepNestingIsJustAWrongType) {
        {text, "{\"prompt\": " + text + "}", "{\"prompt_token_ids\": " + text + "}",
         "{\"encoder_prompt\": \"a\", \"decoder_prompt\": " + text + "}",
         "{\"prompt\": \"a\", \"multi_modal_data\": " + text + "}"})
-    EXPECT_THROW(read_prompt(json::parse(prompt)), InputError) << prompt.substr(0, 40);
+    EXPECT_THROW(read_prompt(json_from<json>(prompt)), InputError) << prompt.substr(0, 40);
 }
 
 TEST(Prompt, IdsOutsideTheVocabulary) {

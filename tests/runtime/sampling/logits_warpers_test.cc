@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "runtime/sampling/logits_processors.h"
 
 namespace tandem::logits_warpers_test {

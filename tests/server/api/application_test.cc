@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem {
@@ -49,13 +50,13 @@ TEST(Generation, Stream) {
   EXPECT_EQ(e->head->content_type, "text/event-stream; charset=utf-8");
   const auto events = e->events();
   ASSERT_EQ(events.size(), 5u);
-  EXPECT_EQ(json::parse(events[0])["choices"][0]["text"], "one");
-  EXPECT_TRUE(json::parse(events[0])["choices"][0]["finish_reason"].is_null());
-  EXPECT_EQ(json::parse(events[1])["choices"][0]["text"], "");
-  EXPECT_EQ(json::parse(events[2])["choices"][0]["text"], " two");
-  EXPECT_EQ(json::parse(events[2])["choices"][0]["finish_reason"], "length");
-  EXPECT_TRUE(json::parse(events[3])["choices"].empty());
-  EXPECT_EQ(json::parse(events[3])["usage"]["completion_tokens"], 3);
+  EXPECT_EQ(json_from<json>(events[0])["choices"][0]["text"], "one");
+  EXPECT_TRUE(json_from<json>(events[0])["choices"][0]["finish_reason"].is_null());
+  EXPECT_EQ(json_from<json>(events[1])["choices"][0]["text"], "");
+  EXPECT_EQ(json_from<json>(events[2])["choices"][0]["text"], " two");
+  EXPECT_EQ(json_from<json>(events[2])["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(json_from<json>(events[3])["choices"].empty());
+  EXPECT_EQ(json_from<json>(events[3])["usage"]["completion_tokens"], 3);
   EXPECT_EQ(events[4], "[DONE]");
   EXPECT_TRUE(e->ended);
 }
@@ -74,15 +75,15 @@ TEST(Generation, ChatStreamBeginsWithTheRole) {
   const auto events = e->events();
   ASSERT_EQ(events.size(), 6u);
   for (int i = 0; i < 2; ++i) {
-    const json first = json::parse(events[i])["choices"][0];
+    const json first = json_from<json>(events[i])["choices"][0];
     EXPECT_EQ(first["index"], i);
     EXPECT_EQ(first["delta"]["role"], "assistant");
   }
-  const json third = json::parse(events[2])["choices"][0];
+  const json third = json_from<json>(events[2])["choices"][0];
   EXPECT_EQ(third["index"], 1);
   EXPECT_EQ(third["delta"]["content"], "x");
   EXPECT_EQ(third["logprobs"]["content"][0]["token"], "t5");
-  EXPECT_EQ(json::parse(events[4])["choices"][0]["delta"]["content"], "z");
+  EXPECT_EQ(json_from<json>(events[4])["choices"][0]["delta"]["content"], "z");
 }
 
 TEST(Generation, SeveralPromptsAndSequences) {
@@ -132,7 +133,7 @@ TEST(Generation, AnErrorInTheStreamEndsIt) {
   e->run_posted();
   const auto events = e->events();
   ASSERT_EQ(events.size(), 3u);
-  EXPECT_EQ(json::parse(events[1])["error"]["type"], "internal_error");
+  EXPECT_EQ(json_from<json>(events[1])["error"]["type"], "internal_error");
   EXPECT_EQ(events[2], "[DONE]");
   EXPECT_EQ(s.engine.cancelled, std::vector<std::string>{s.engine.requests[1].id});
   e->run_posted();
@@ -322,10 +323,10 @@ TEST(Generation, Metrics) {
         "vllm:request_success_total{model_name=\"model\",finished_reason=\"length\"} 1\n",
         "vllm:time_to_first_token_seconds_count{model_name=\"model\"} 1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
-  const json replica = json::parse(s.ask("GET", "/status")->head->body)["replicas"][0];
-  EXPECT_EQ(replica["stages"], json::parse(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
+  const json replica = json_from<json>(s.ask("GET", "/status")->head->body)["replicas"][0];
+  EXPECT_EQ(replica["stages"], json_from<json>(R"([{"busy_seconds": 3.0, "idle_share": 0.5},
                                                {"busy_seconds": 4.5, "idle_share": 0.25}])"));
-  EXPECT_EQ(replica["encoder_ranks"], json::parse(R"([{"busy_seconds": 2.5}])"));
+  EXPECT_EQ(replica["encoder_ranks"], json_from<json>(R"([{"busy_seconds": 2.5}])"));
   // A replica that starts anew counts from zero; the total does not go back.
   stats->set_num_preemptions(1);
   EXPECT_NE(s.ask("GET", "/metrics")

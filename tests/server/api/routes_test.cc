@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem {
@@ -138,10 +139,10 @@ TEST(Routes, OpenApiNamesEveryRoute) {
        {"/v1/completions", "/v1/chat/completions", "/health", "/metrics", "/tokenize"})
     EXPECT_TRUE(document["paths"].contains(path)) << path;
   EXPECT_TRUE(document["paths"]["/v1/completions"].contains("post"));
-  EXPECT_EQ(document["servers"], json::parse(R"([{"url": "/"}])"));
+  EXPECT_EQ(document["servers"], json_from<json>(R"([{"url": "/"}])"));
   s.config.root_path = "/below";
   EXPECT_EQ(s.ask("GET", "/openapi.json")->json()["servers"],
-            json::parse(R"([{"url": "/below"}])"));
+            json_from<json>(R"([{"url": "/below"}])"));
 }
 
 void collect_references(const json& value, std::set<std::string>& out) {

@@ -1,6 +1,7 @@
 // /score, vLLM's, without sockets and without an engine.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem::score_test {
@@ -97,12 +98,12 @@ TEST(Scores, ARankingOfTexts) {
   answer(s, 1, {0, 1}, 1);
   answer(s, 2, {1, 0}, 1);
   e->run_posted();
-  EXPECT_EQ(e->json(), json::parse(R"([{"index": 1, "score": 1.0, "text": "c"},
+  EXPECT_EQ(e->json(), json_from<json>(R"([{"index": 1, "score": 1.0, "text": "c"},
                                        {"index": 0, "score": 0.0, "text": "b"}])"));
   const auto plain = s.ask("POST", "/rerank", R"({"query": "a", "texts": ["b"]})");
   for (size_t i = 3; i < 5; ++i) answer(s, i, {1, 0}, 1);
   plain->run_posted();
-  EXPECT_EQ(plain->json(), json::parse(R"([{"index": 0, "score": 1.0}])"));
+  EXPECT_EQ(plain->json(), json_from<json>(R"([{"index": 0, "score": 1.0}])"));
   EXPECT_EQ(s.ask("POST", "/rerank", R"({"query": "a", "texts": [5]})")->error_param(), "texts");
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "runtime/version.h"
 #include "tests/support/network/fake_collector.h"
 
@@ -35,7 +36,7 @@ TEST(OtlpJson, ASpan) {
                      {"yes", true},
                      {"list", std::vector<std::string>{"x", "y"}},
                      {"none", std::numeric_limits<double>::quiet_NaN()}};
-  const json message = json::parse(traces_to_json(kResource, {span}));
+  const json message = json_from<json>(traces_to_json(kResource, {span}));
   const json& one = message.at("resourceSpans").at(0);
   EXPECT_EQ(attributes_of(one.at("resource").at("attributes")),
             (json{{"service.name", "mine"}, {"process.pid", "7"}}));
@@ -60,7 +61,7 @@ TEST(OtlpJson, ASpan) {
   span.parent_id.clear();
   span.failed = true;
   span.failure = "why";
-  const json failed = json::parse(traces_to_json({}, {span}))
+  const json failed = json_from<json>(traces_to_json({}, {span}))
                           .at("resourceSpans")
                           .at(0)
                           .at("scopeSpans")
@@ -72,7 +73,7 @@ TEST(OtlpJson, ASpan) {
 }
 
 std::map<std::string, json> metrics_of(prometheus::Registry& registry) {
-  const json message = json::parse(metrics_to_json(kResource, registry.Collect(), 5, 9));
+  const json message = json_from<json>(metrics_to_json(kResource, registry.Collect(), 5, 9));
   std::map<std::string, json> out;
   for (const json& metric :
        message.at("resourceMetrics").at(0).at("scopeMetrics").at(0).at("metrics"))

@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+
 namespace tandem::test {
 
 inline std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> out;
   std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) out.push_back(json_from<nlohmann::json>(line));
   return out;
 }
 

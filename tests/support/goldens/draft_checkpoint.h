@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.h"
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/goldens.h"
@@ -34,13 +35,13 @@ struct DraftCheckpoint {
       if (const std::string name = file.path().filename().string();
           file.is_regular_file() && name != "model.safetensors" && !name.starts_with("golden"))
         dir.write(name, test::read_file(file.path()));
-    json sizes = json::parse(test::read_file(dir / "config.json"));
+    json sizes = json_from<json>(test::read_file(dir / "config.json"));
     sizes.update(config);
     dir.write("config.json", sizes.dump());
     const std::string content = test::read_file(golden_dir(golden) / "model.safetensors");
     uint64_t length = 0;
     std::memcpy(&length, content.data(), 8);
-    const json header = json::parse(content.substr(8, length));
+    const json header = json_from<json>(content.substr(8, length));
     json out;
     std::string data;
     const auto add = [&](const std::string& name, const json& tensor, bool turned) {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "models/checkpoint/checkpoint.h"
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/files/files.h"
@@ -148,7 +149,7 @@ inline void write_twin(const TempDir& dir, const std::string& name) {
   for (const auto& entry : fs::directory_iterator(original))
     if (entry.path().extension() != ".safetensors" && entry.path().filename() != "golden.json")
       fs::copy(entry.path(), dir.path());
-  auto config = nlohmann::json::parse(read_file(original / "config.json"));
+  auto config = json_from<nlohmann::json>(read_file(original / "config.json"));
   const Checkpoint from = Checkpoint::open(original);
   if (name == "bart-odd") {
     config["architectures"] = {"BartForTokenClassification"};  // no class that there is
@@ -166,7 +167,7 @@ inline void write_twin(const TempDir& dir, const std::string& name) {
     write_shards(dir, from, 3);
   } else {
     config["torch_dtype"] = "float16";
-    config.update(nlohmann::json::parse(read_file(original / "generation_config.json")));
+    config.update(json_from<nlohmann::json>(read_file(original / "generation_config.json")));
     fs::remove(dir / "generation_config.json");
     write_pickle(dir, from);
   }

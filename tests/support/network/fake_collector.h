@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "server/telemetry/transport.h"
 
 namespace tandem::test {
@@ -58,7 +59,7 @@ class FakeCollector {
     explicit Transport(std::shared_ptr<FakeCollector> to) : to_(std::move(to)) {}
     server::Delivery send(const std::string& json) override {
       std::unique_lock lock(to_->mutex_);
-      to_->came_.push_back(Json::parse(json));
+      to_->came_.push_back(json_from<Json>(json));
       to_->changed_.notify_all();
       to_->changed_.wait(lock, [&] { return !to_->held_ || to_->ending_; });
       if (to_->held_) return {.result = server::Delivery::Result::kFailed, .why = "held"};

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "runtime/protocol/json/options_reader.h"
 #include "runtime/protocol/json/prompt_reader.h"
 #include "server/api/application.h"
@@ -99,7 +100,7 @@ class FakeExchange final : public server::Exchange {
     }
   }
   int status() const { return head ? head->status : 0; }
-  nlohmann::json json() const { return nlohmann::json::parse(head ? head->body : ""); }
+  nlohmann::json json() const { return json_from<nlohmann::json>(head ? head->body : ""); }
   std::string error_param() const {
     const auto param = json().at("error").at("param");
     return param.is_null() ? "" : param.get<std::string>();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "base/strings/base64.h"
 #include "tests/support/network/speech_server.h"
 
@@ -40,7 +41,7 @@ struct LiveServer : SpeechServer {
   std::vector<nlohmann::json> news() {
     std::vector<nlohmann::json> out;
     for (const std::string& message : std::exchange(exchanges.back()->messages, {}))
-      out.push_back(nlohmann::json::parse(message));
+      out.push_back(json_from<nlohmann::json>(message));
     return out;
   }
   // Sound at 24 kHz.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "client/tandem_client.h"
 #include "tests/support/files/files.h"
 
@@ -37,7 +38,7 @@ inline std::vector<std::vector<int32_t>> tokens_of(const proto::RequestOutput& o
 // undisturbed run tells.
 inline std::vector<LoadCase> load_cases() {
   using nlohmann::json;
-  const json all = json::parse(read_file(golden("bart-tiny") / "golden.json"));
+  const json all = json_from<json>(read_file(golden("bart-tiny") / "golden.json"));
   std::vector<LoadCase> out;
   int sampled = 0;
   for (const json& c : all.at("cases")) {
@@ -67,7 +68,7 @@ inline std::vector<LoadCase> load_cases() {
 // Golden beam searches, some with several results.
 inline std::vector<LoadCase> beam_cases() {
   using nlohmann::json;
-  const json all = json::parse(read_file(golden("bart-tiny") / "golden.json"));
+  const json all = json_from<json>(read_file(golden("bart-tiny") / "golden.json"));
   std::vector<LoadCase> out;
   for (const json& c : all.at("cases")) {
     if (c.at("kind") != "beam") continue;

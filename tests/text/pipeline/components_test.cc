@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/pipeline/text_pipeline.h"
 #include "text/pipeline/text_splitter.h"
 #include "text/tokenizer_files.h"
@@ -24,8 +25,8 @@ namespace {
 using nlohmann::json;
 
 const json& golden() {
-  static const json file = json::parse(read_text_file(std::filesystem::path(TANDEM_SOURCE_DIR) /
-                                                      "tests/data/tokenizers/components.json"));
+  static const json file = json_from<json>(read_text_file(std::filesystem::path(TANDEM_SOURCE_DIR) /
+                                                          "tests/data/tokenizers/components.json"));
   return file;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "base/strings/printable.h"
 #include "text/grammar/grammar_error.h"
 #include "text/grammar/json/json_formats.h"
@@ -76,7 +77,7 @@ class SchemaParser {
     beside.erase("$ref");
     const bool alone = s.contains("$ref") && !restricts_values(beside);
     const Json* target = alone ? &parts_.target(s["$ref"], where + "/$ref") : nullptr;
-    const auto [it, is_new] = rules_.emplace(alone ? s["$ref"].dump() : own.dump(), 0);
+    const auto [it, is_new] = rules_.emplace(alone ? json_text(s["$ref"]) : json_text(own), 0);
     if (!is_new) return g_.rule(it->second);
     it->second = g_.add_rule();
     waiting_.push_back({it->second, where, target, alone ? Json() : std::move(own)});

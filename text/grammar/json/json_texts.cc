@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/json.h"
 #include "base/strings/code_points.h"
 #include "text/grammar/json/number_ranges.h"
 
@@ -105,7 +106,7 @@ Ref JsonTexts::rest_but(std::span<const std::u32string> not_these, size_t given)
   return g_.alternatives(std::move(ways));
 }
 
-Ref JsonTexts::constant(const nlohmann::ordered_json& value) { return g_.text(value.dump()); }
+Ref JsonTexts::constant(const nlohmann::ordered_json& value) { return g_.text(json_text(value)); }
 
 Ref JsonTexts::character() {
   static const icu::UnicodeSet plain = set_of(R"([^\u0000-\u001f\u0022\u005c])"),

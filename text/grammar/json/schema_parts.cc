@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/json.h"
 #include "base/strings/printable.h"
 #include "text/grammar/grammar.h"
 
@@ -248,7 +249,7 @@ void SchemaParts::gather(const Json& schema, const std::string& where, int depth
   Json own = Json::object();
   for (const auto& [key, value] : schema.items())
     if (key != "$ref" && key != "allOf" && !describes(key)) own[key] = value;
-  spent_ += own.dump().size() + 1;
+  spent_ += json_text(own).size() + 1;
   if (spent_ > kMaxBytes) throw grammar_explodes("schemas put together");
   if (!own.empty()) out.push_back(std::move(own));
   if (schema.contains("$ref")) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/family.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/json/speech_params_reader.h"
@@ -35,7 +36,7 @@ std::shared_ptr<SpeechSettings> whisper() {
 
 // scripts/goldens/make_chunk_cases.py
 TEST(ChunkMerger, SameAsHuggingFace) {
-  const json cases = json::parse(
+  const json cases = json_from<json>(
       test::read_file(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/speech/chunks.json"));
   ASSERT_GE(cases.size(), 20U);
   for (size_t i = 0; i < cases.size(); ++i) {

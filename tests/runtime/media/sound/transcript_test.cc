@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "text/language_names.h"
 
 namespace tandem {
@@ -54,7 +55,7 @@ TEST(Transcript, Table) {
 
 TEST(Transcript, Json) {
   EXPECT_EQ(written("json", true), "{\"text\":\"Guten Tag. A-->B\"}\n");
-  const auto verbose = nlohmann::json::parse(written("verbose_json", true));
+  const auto verbose = json_from<nlohmann::json>(written("verbose_json", true));
   EXPECT_EQ(verbose["language"], "german");
   EXPECT_EQ(verbose["duration"], 3800.25);
   EXPECT_EQ(verbose["segments"].size(), 3U);

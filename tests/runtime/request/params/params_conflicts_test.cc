@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/runtime/request/params/params_fixture.h"
 
 namespace tandem::params_test {
@@ -45,7 +46,7 @@ TEST(Params, BadCombinations) {
   };
   for (const auto& [name, params] : cases) {
     SCOPED_TRACE(params);
-    expect_error(name, json::parse(params));
+    expect_error(name, json_from<json>(params));
   }
   // HuggingFace warns, and goes on.
   EXPECT_NO_THROW(resolve({{"length_penalty", 2}, {"early_stopping", true}}));
@@ -84,7 +85,7 @@ TEST(Params, Scoring) {
 }
 
 TEST(Params, TheLastBiasOfASequenceCounts) {
-  const SamplingParams p = resolve(json::parse(
+  const SamplingParams p = resolve(json_from<json>(
       R"({"sequence_bias": [[[5, 6], 2], [[7], 1], [[5, 6], -3], [[8], 4], [[7], 0.5]]})"));
   ASSERT_EQ(p.sequence_bias_size(), 3);
   EXPECT_EQ(p.sequence_bias(0).ids(0), 7);  // single tokens first: the order of its sums

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/request/params/params_resolver.h"
 
 namespace tandem::params_test {
@@ -24,7 +25,7 @@ inline ModelConfig bart(const char* generation = "{}") {
   config.pad_token_id = 1;
   config.decoder_start_token_id = 2;
   config.eos_token_id = {2};
-  config.generation = json::parse(generation);
+  config.generation = json_from<json>(generation);
   config.raw = {{"task_specific_params", {{"t", json::object()}}}};
   return config;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/runtime/request/params/params_fixture.h"
 
 namespace tandem::params_test {
@@ -86,7 +87,7 @@ TEST(Params, LengthsAsHuggingFaceCounts) {
   for (const LengthCase& c : cases) {
     SCOPED_TRACE(std::string(c.generation) + " " + c.params + " prompt " +
                  std::to_string(c.lengths.decoder_prompt_len));
-    const SamplingParams p = resolve(json::parse(c.params), c.generation, c.lengths);
+    const SamplingParams p = resolve(json_from<json>(c.params), c.generation, c.lengths);
     EXPECT_EQ(p.max_tokens(), c.max_tokens);
     EXPECT_EQ(p.min_tokens(), c.min_tokens);
     EXPECT_EQ(p.min_tokens_stop(), c.min_tokens_stop);
@@ -124,7 +125,7 @@ TEST(Params, ModelsWithoutATableOfPositions) {
 
 TEST(Params, WhenToSample) {
   const auto samples = [](const char* params, const char* generation = "{}") {
-    return resolve(json::parse(params), generation).do_sample();
+    return resolve(json_from<json>(params), generation).do_sample();
   };
   EXPECT_FALSE(samples("{}"));
   EXPECT_TRUE(samples("{}", R"({"do_sample": true})"));
@@ -217,7 +218,7 @@ TEST(Params, Beams) {
 // --- the rest ----------------------------------------------------------------------------------
 
 TEST(Params, TokensAndPenaltiesReachTheMessage) {
-  const SamplingParams p = resolve(json::parse(R"({
+  const SamplingParams p = resolve(json_from<json>(R"({
     "repetition_penalty": 1.5, "encoder_repetition_penalty": 1.25, "presence_penalty": 0.5, "frequency_penalty": -0.5,
     "no_repeat_ngram_size": 3, "encoder_no_repeat_ngram_size": 2, "bad_words_ids": [[5], [6, 7]],
     "suppress_tokens": [8], "begin_suppress_tokens": [9], "forced_bos_token_id": 4, "forced_eos_token_id": [2, 3],
@@ -290,7 +291,7 @@ TEST(Params, NullSwitchesTheModelsOptionsOff) {
   EXPECT_EQ(on.repetition_penalty(), 2);
   EXPECT_EQ(on.eos_token_id(0), 3);
   const SamplingParams off =
-      resolve(json::parse(R"({"forced_bos_token_id": null, "forced_eos_token_id": null,
+      resolve(json_from<json>(R"({"forced_bos_token_id": null, "forced_eos_token_id": null,
     "no_repeat_ngram_size": null, "repetition_penalty": null, "suppress_tokens": null, "bad_words_ids": null,
     "eos_token_id": null})"),
               kModel);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem {
@@ -41,7 +42,7 @@ void check(const char* path, const json& body, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     FakeServer s;
     json all = body;
-    all.update(json::parse(c.fields));
+    all.update(json_from<json>(c.fields));
     const auto e = s.ask("POST", path, all.dump());
     ASSERT_FALSE(e->head) << path << all << e->head->body;
     s.engine.fail(s.engine.requests.size() - 1, "invalid_request_error", c.ours);
@@ -130,7 +131,7 @@ TEST(FieldNames, OfValuesThatCannotBe) {
          {json{{"prompt", "a"}}, json{{"messages", {{{"role", "user"}, {"content", "a"}}}}}}) {
       FakeServer s;
       const char* path = body.contains("prompt") ? "/v1/completions" : "/v1/chat/completions";
-      body.update(json::parse(fields));
+      body.update(json_from<json>(fields));
       const auto e = s.ask("POST", path, body.dump());
       ASSERT_EQ(e->status(), 400) << body;
       EXPECT_EQ(e->error_param(), theirs) << body;

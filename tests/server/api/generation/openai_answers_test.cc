@@ -1,6 +1,7 @@
 // Fields of OpenAI's answers, to the letter.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem::openai_answers_test {
@@ -104,13 +105,13 @@ TEST(OpenAiAnswers, UsageOfStreams) {
       EXPECT_EQ(events.back(), "[DONE]");
       events.pop_back();
       if (asked) {
-        const json last = json::parse(events.back());
+        const json last = json_from<json>(events.back());
         EXPECT_EQ(last["choices"], json::array());
         EXPECT_EQ(last["usage"]["completion_tokens"], 2);
         events.pop_back();
       }
       for (const std::string& event : events) {
-        const json chunk = json::parse(event);
+        const json chunk = json_from<json>(event);
         EXPECT_EQ(chunk["choices"].size(), 1u);
         EXPECT_EQ(chunk.contains("usage"), asked);
         if (asked) {
@@ -137,7 +138,7 @@ TEST(OpenAiAnswers, UsageInEveryChunk) {
                               (asked ? "true" : "false") + R"(, "continuous_usage_stats": true})"));
     s.engine.say(0, "x", {5}, "stop");
     e->run_posted();
-    EXPECT_EQ(json::parse(e->events()[0]).contains("usage"), asked);
+    EXPECT_EQ(json_from<json>(e->events()[0]).contains("usage"), asked);
     EXPECT_EQ(e->events().size(), asked ? 3u : 2u);
   }
 }
@@ -153,7 +154,7 @@ TEST(OpenAiAnswers, UsageOfAChatGrowsFromNothing) {
   e->run_posted();
   ASSERT_GE(e->events().size(), 2u);
   for (const size_t i : {0, 1})
-    EXPECT_EQ(json::parse(e->events()[i])["usage"]["completion_tokens"], i);
+    EXPECT_EQ(json_from<json>(e->events()[i])["usage"]["completion_tokens"], i);
 }
 
 TEST(OpenAiAnswers, TokenIdsOfThePrompt) {
@@ -174,14 +175,14 @@ TEST(OpenAiAnswers, TokenIdsOfThePrompt) {
   s.engine.say(2, "x", {5});
   s.engine.say(2, "y", {6}, "stop");
   e->run_posted();
-  EXPECT_EQ(json::parse(e->events()[0])["choices"][0]["prompt_token_ids"], ids);
-  EXPECT_FALSE(json::parse(e->events()[1])["choices"][0].contains("prompt_token_ids"));
+  EXPECT_EQ(json_from<json>(e->events()[0])["choices"][0]["prompt_token_ids"], ids);
+  EXPECT_FALSE(json_from<json>(e->events()[1])["choices"][0].contains("prompt_token_ids"));
   e = s.ask("POST", "/v1/chat/completions",
             with(kChat, R"("return_token_ids": true, "stream": true)"));
   s.engine.say(3, "x", {5}, "stop");
   e->run_posted();
-  EXPECT_EQ(json::parse(e->events()[0])["prompt_token_ids"], ids);
-  EXPECT_FALSE(json::parse(e->events()[1]).contains("prompt_token_ids"));
+  EXPECT_EQ(json_from<json>(e->events()[0])["prompt_token_ids"], ids);
+  EXPECT_FALSE(json_from<json>(e->events()[1]).contains("prompt_token_ids"));
   e = s.ask("POST", "/v1/completions", with(kCompletion, R"("n": 1)"));
   s.engine.say(4, "x", {5}, "stop");
   e->run_posted();
@@ -202,7 +203,7 @@ TEST(OpenAiAnswers, TextsThatAreTooLong) {
     chunk.set_finished(true);
     s.engine.callbacks.at(s.engine.requests[0].id)(chunk);
     e->run_posted();
-    const json error = stream ? json::parse(e->events()[1])["error"] : e->json()["error"];
+    const json error = stream ? json_from<json>(e->events()[1])["error"] : e->json()["error"];
     EXPECT_EQ(e->status(), stream ? 200 : 400);
     EXPECT_EQ(error["code"], "context_length_exceeded");
     EXPECT_EQ(error["type"], "invalid_request_error");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/json.h"
 #include "server/api/generation/foreign_fields.h"
 #include "tests/support/network/fake_http.h"
 
@@ -155,9 +156,9 @@ TEST(Echo, StandsBeforeTheOffsets) {
   s.engine.say(1, "y2", {6}, "stop");
   e->run_posted();
   const auto events = e->events();
-  EXPECT_EQ(json::parse(events[0])["choices"][0]["text"], "abcx1");
-  EXPECT_EQ(json::parse(events[0])["choices"][0]["logprobs"]["text_offset"], json({3}));
-  EXPECT_EQ(json::parse(events[1])["choices"][0]["logprobs"]["text_offset"], json({5}));
+  EXPECT_EQ(json_from<json>(events[0])["choices"][0]["text"], "abcx1");
+  EXPECT_EQ(json_from<json>(events[0])["choices"][0]["logprobs"]["text_offset"], json({3}));
+  EXPECT_EQ(json_from<json>(events[1])["choices"][0]["logprobs"]["text_offset"], json({5}));
 }
 
 // OpenAI and vLLM count characters, not the bytes that UTF-8 makes of them.
@@ -174,8 +175,8 @@ TEST(TextOffset, CountsCharacters) {
   s.engine.say(1, "日本😀", {6, 7}, "stop");
   e->run_posted();
   const auto events = e->events();
-  EXPECT_EQ(json::parse(events[0])["choices"][0]["logprobs"]["text_offset"], json({3}));
-  EXPECT_EQ(json::parse(events[1])["choices"][0]["logprobs"]["text_offset"], json({4, 6}));
+  EXPECT_EQ(json_from<json>(events[0])["choices"][0]["logprobs"]["text_offset"], json({3}));
+  EXPECT_EQ(json_from<json>(events[1])["choices"][0]["logprobs"]["text_offset"], json({4, 6}));
 }
 
 // News of them may come in pieces, before the first token or with it.

@@ -1,6 +1,7 @@
 // text-generation-inference's routes and pipelines of texts, without sockets and without an engine.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem {
@@ -102,9 +103,9 @@ TEST(Generate, Details) {
   EXPECT_EQ(details["finish_reason"], "eos_token");
   EXPECT_EQ(details["generated_tokens"], 3);
   EXPECT_EQ(details["seed"], 7);
-  EXPECT_EQ(details["prefill"], json::parse(R"([{"id": 2, "text": "</s>", "logprob": null},
+  EXPECT_EQ(details["prefill"], json_from<json>(R"([{"id": 2, "text": "</s>", "logprob": null},
                             {"id": 0, "text": "<s>", "logprob": null}])"));
-  const json tokens = json::parse(R"([
+  const json tokens = json_from<json>(R"([
       {"id": 100, "text": "a", "logprob": -0.5, "special": false},
       {"id": 101, "text": "b", "logprob": -0.5, "special": false},
       {"id": 2, "text": "</s>", "logprob": -0.5, "special": true}])");
@@ -177,13 +178,13 @@ TEST(Generate, Stream) {
   EXPECT_TRUE(e->ended);
   const auto events = e->events();
   ASSERT_EQ(events.size(), 4u) << "an event for each token, and no [DONE]";
-  EXPECT_EQ(json::parse(events[0]),
-            json::parse(R"({"index": 1, "token": {"id": 100, "text": "a", "logprob": -0.5,
+  EXPECT_EQ(json_from<json>(events[0]),
+            json_from<json>(R"({"index": 1, "token": {"id": 100, "text": "a", "logprob": -0.5,
                             "special": false}, "generated_text": null, "details": null})"));
-  EXPECT_EQ(json::parse(events[1])["token"]["special"], true);
-  EXPECT_EQ(json::parse(events[2])["token"]["text"], "b");
-  EXPECT_EQ(json::parse(events[3]),
-            json::parse(R"({"index": 4, "token": {"id": 2, "text": "</s>", "logprob": -0.5,
+  EXPECT_EQ(json_from<json>(events[1])["token"]["special"], true);
+  EXPECT_EQ(json_from<json>(events[2])["token"]["text"], "b");
+  EXPECT_EQ(json_from<json>(events[3]),
+            json_from<json>(R"({"index": 4, "token": {"id": 2, "text": "</s>", "logprob": -0.5,
                             "special": true}, "generated_text": "ab", "details": {
                             "finish_reason": "eos_token", "generated_tokens": 4, "seed": null,
                             "input_length": 7}})"));
@@ -198,9 +199,9 @@ TEST(Generate, AStreamAlwaysHasItsEnd) {
   e->run_posted();
   const auto events = e->events();
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(json::parse(events[1])["generated_text"], "a");
-  EXPECT_EQ(json::parse(events[1])["token"]["text"], "");
-  EXPECT_TRUE(json::parse(events[1])["details"].is_null()) << "not asked for";
+  EXPECT_EQ(json_from<json>(events[1])["generated_text"], "a");
+  EXPECT_EQ(json_from<json>(events[1])["token"]["text"], "");
+  EXPECT_TRUE(json_from<json>(events[1])["details"].is_null()) << "not asked for";
 }
 
 TEST(Generate, StreamsEndWithErrorsAndDepartures) {
@@ -211,7 +212,7 @@ TEST(Generate, StreamsEndWithErrorsAndDepartures) {
   e->run_posted();
   const auto events = e->events();
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(json::parse(events[1]), json({{"error", "because"}, {"error_type", "generation"}}));
+  EXPECT_EQ(json_from<json>(events[1]), json({{"error", "because"}, {"error_type", "generation"}}));
   EXPECT_TRUE(e->ended);
 
   const auto gone = s.ask("POST", "/", R"({"inputs": "source", "stream": true})");
@@ -257,16 +258,16 @@ TEST(Generate, RootAnswersAsEndpointsDo) {
     return e->json();
   };
   EXPECT_EQ(ask(R"({"inputs": "x", "stream": false})"),
-            json::parse(R"([{"generated_text": "ab"}])"));
+            json_from<json>(R"([{"generated_text": "ab"}])"));
   EXPECT_EQ(ask(R"({"inputs": "x"})"),
-            json::parse(R"([{"generated_text": "ab", "summary_text": "ab",
+            json_from<json>(R"([{"generated_text": "ab", "summary_text": "ab",
                              "translation_text": "ab"}])"));
   const auto two = s.ask("POST", "/", R"({"inputs": ["x", "y"], "stream": false})");
   const size_t at = s.engine.requests.size() - 2;
   s.engine.say(at + 1, "2", {a}, "stop");
   s.engine.say(at, "1", {a}, "stop");
   two->run_posted();
-  EXPECT_EQ(two->json(), json::parse(R"([{"generated_text": "1"}, {"generated_text": "2"}])"));
+  EXPECT_EQ(two->json(), json_from<json>(R"([{"generated_text": "1"}, {"generated_text": "2"}])"));
 }
 
 TEST(Pipelines, NamesAndShapes) {
@@ -380,7 +381,7 @@ TEST(Pipelines, FeatureExtraction) {
   }
   e->run_posted();
   e->run_posted();
-  EXPECT_EQ(e->json(), json::parse("[[0.0], [1.0]]"));
+  EXPECT_EQ(e->json(), json_from<json>("[[0.0], [1.0]]"));
 }
 
 TEST(Generate, Info) {

@@ -1,6 +1,7 @@
 // Speech recognition as HuggingFace's endpoints have it, without sockets and without an engine.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/speech_server.h"
 
 namespace tandem {
@@ -37,7 +38,7 @@ TEST(Recognition, Times) {
   EXPECT_TRUE(s.sound().params().return_timestamps());
   EXPECT_EQ(s.engine.requests[0].options.num_beams(), 2);
   s.say_all(true);
-  const json chunks = json::parse(R"([{"text": " Guten Tag,", "timestamp": [0.0, 2.0]},
+  const json chunks = json_from<json>(R"([{"text": " Guten Tag,", "timestamp": [0.0, 2.0]},
                                       {"text": " Welt. ", "timestamp": [2.0, 3.2]}])");
   EXPECT_EQ(e->json()["chunks"], chunks);
 }
@@ -49,7 +50,7 @@ TEST(Recognition, TimesOfWords) {
   EXPECT_TRUE(s.sound().params().return_timestamps());
   EXPECT_TRUE(s.sound().params().return_token_timestamps());
   s.say_all(true);
-  const json chunks = json::parse(R"([{"text": " Guten Tag,", "timestamp": [0.0, 2.0]},
+  const json chunks = json_from<json>(R"([{"text": " Guten Tag,", "timestamp": [0.0, 2.0]},
                                       {"text": " Welt. ", "timestamp": [2.0, 3.2]}])");
   EXPECT_EQ(e->json()["chunks"], chunks);  // (each text is one word to the fake engine)
 }

@@ -1,6 +1,7 @@
 // /v1/responses without sockets and without an engine.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/fake_http.h"
 
 namespace tandem {
@@ -38,7 +39,7 @@ TEST(Responses, WholeAnswer) {
   ASSERT_EQ(r["output"].size(), 1u);
   EXPECT_EQ(r["output"][0]["type"], "message");
   EXPECT_EQ(r["output"][0]["content"],
-            json::parse(R"([{"type": "output_text", "text": "two words", "annotations": [],
+            json_from<json>(R"([{"type": "output_text", "text": "two words", "annotations": [],
                              "logprobs": []}])"));
   EXPECT_EQ(r["usage"]["input_tokens"], 7);
   EXPECT_EQ(r["usage"]["output_tokens"], 3);
@@ -63,7 +64,7 @@ TEST(Responses, TextFormatsAreConstraintsAndAreRepeated) {
   EXPECT_FALSE(s.engine.requests[2].options.has_constraint());
   for (size_t i = 0; i < 3; ++i) s.engine.say(i, "{}", {5}, "stop");
   for (const auto& e : {schema, object, text}) e->run_posted();
-  EXPECT_EQ(schema->json()["text"]["format"], json::parse(format));
+  EXPECT_EQ(schema->json()["text"]["format"], json_from<json>(format));
   EXPECT_EQ(object->json()["text"]["format"], json({{"type", "json_object"}}));
   EXPECT_EQ(text->json()["text"]["format"], json({{"type", "text"}}));
 }
@@ -117,19 +118,19 @@ TEST(Responses, Stream) {
                                "response.output_item.done",  "response.completed"};
   ASSERT_EQ(events.size(), std::size(types)) << "and no [DONE]";
   for (size_t i = 0; i < events.size(); ++i) {
-    const json event = json::parse(events[i]);
+    const json event = json_from<json>(events[i]);
     EXPECT_EQ(event["type"], types[i]);
     EXPECT_EQ(event["sequence_number"], i);
     EXPECT_NE(e->stream.find("event: " + std::string(types[i]) + "\ndata: "), std::string::npos);
   }
-  EXPECT_EQ(json::parse(events[0])["response"]["status"], "in_progress");
-  EXPECT_EQ(json::parse(events[4])["delta"], "one");
-  EXPECT_EQ(json::parse(events[4])["logprobs"][0]["token"], "t5");
-  EXPECT_EQ(json::parse(events[6])["text"], "one two");
-  EXPECT_EQ(json::parse(events[6])["logprobs"].size(), 2u);
-  const json last = json::parse(events[9])["response"];
+  EXPECT_EQ(json_from<json>(events[0])["response"]["status"], "in_progress");
+  EXPECT_EQ(json_from<json>(events[4])["delta"], "one");
+  EXPECT_EQ(json_from<json>(events[4])["logprobs"][0]["token"], "t5");
+  EXPECT_EQ(json_from<json>(events[6])["text"], "one two");
+  EXPECT_EQ(json_from<json>(events[6])["logprobs"].size(), 2u);
+  const json last = json_from<json>(events[9])["response"];
   EXPECT_EQ(last["output"][0]["content"][0]["text"], "one two");
-  EXPECT_EQ(last["output"][0]["id"], json::parse(events[4])["item_id"]);
+  EXPECT_EQ(last["output"][0]["id"], json_from<json>(events[4])["item_id"]);
   EXPECT_EQ(last["usage"]["output_tokens"], 2);
 }
 
@@ -144,7 +145,7 @@ TEST(Responses, StreamsThatFail) {
   s.engine.say(1, "one", {5});
   s.engine.fail(1, "internal_error");
   late->run_posted();
-  const json last = json::parse(late->events().back());
+  const json last = json_from<json>(late->events().back());
   EXPECT_EQ(last["type"], "response.failed");
   EXPECT_EQ(last["response"]["status"], "failed");
   EXPECT_EQ(last["response"]["error"], json({{"code", "server_error"}, {"message", "because"}}));

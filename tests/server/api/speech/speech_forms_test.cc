@@ -1,6 +1,7 @@
 // Forms as clients of many kinds write them, and times as players read them.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "tests/support/network/speech_server.h"
 
 namespace tandem {
@@ -117,7 +118,7 @@ TEST(Speech, TimesAreInOrderAndWithinTheSound) {
     json segments = json::array();
     if (!stream) segments = e->json()["segments"];
     for (const std::string& event : e->events())
-      if (event.find("text.segment") != event.npos) segments.push_back(json::parse(event));
+      if (event.find("text.segment") != event.npos) segments.push_back(json_from<json>(event));
     ASSERT_EQ(segments.size(), 2u);
     EXPECT_EQ(segments[0]["start"], 0);
     EXPECT_EQ(segments[0]["end"], 2);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "tests/support/network/speech_server.h"
 
 namespace tandem {
@@ -94,15 +95,15 @@ TEST(Speech, Stream) {
   EXPECT_EQ(e->head->content_type, "text/event-stream; charset=utf-8");
   const auto events = e->events();
   ASSERT_EQ(events.size(), 6u) << e->stream;
-  EXPECT_EQ(json::parse(events[0]),
+  EXPECT_EQ(json_from<json>(events[0]),
             json({{"type", "transcript.text.delta"}, {"delta", "Guten Tag,"}}));
-  const json segment = json::parse(events[1]);
+  const json segment = json_from<json>(events[1]);
   EXPECT_EQ(segment["type"], "transcript.text.segment");
   EXPECT_EQ(segment["id"], "seg_0");
   EXPECT_EQ(segment["end"], 2);
-  EXPECT_EQ(json::parse(events[2])["delta"], " Welt.") << "blanks at the end are no text yet";
-  EXPECT_EQ(json::parse(events[3])["id"], "seg_1");
-  EXPECT_EQ(json::parse(events[4]),
+  EXPECT_EQ(json_from<json>(events[2])["delta"], " Welt.") << "blanks at the end are no text yet";
+  EXPECT_EQ(json_from<json>(events[3])["id"], "seg_1");
+  EXPECT_EQ(json_from<json>(events[4]),
             json({{"type", "transcript.text.done"},
                   {"text", "Guten Tag, Welt."},
                   {"language", "german"},
@@ -128,7 +129,7 @@ TEST(Speech, StreamsWithoutTimesHaveTextOnly) {
   proto::RequestChunk last;
   last.set_finished(true);
   s.say(last);
-  EXPECT_EQ(json::parse(silent->events()[0])["text"], "");
+  EXPECT_EQ(json_from<json>(silent->events()[0])["text"], "");
   EXPECT_EQ(silent->events().size(), 2u);
 }
 
@@ -294,7 +295,7 @@ TEST(Speech, ErrorsOfTheEngine) {
   s.say(chunk);
   s.engine.fail(s.engine.requests.size() - 1, "invalid_request_error", "file");
   e->run_posted();
-  EXPECT_EQ(json::parse(e->events()[1])["error"]["param"], "file");
+  EXPECT_EQ(json_from<json>(e->events()[1])["error"]["param"], "file");
   EXPECT_EQ(e->events()[2], "[DONE]");
   EXPECT_EQ(s.context.prompts_under_way, 0);
 }

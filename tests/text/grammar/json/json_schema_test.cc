@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <random>
 
+#include "base/json.h"
 #include "tests/text/grammar/grammar_fixture.h"
 #include "text/grammar/json/number_ranges.h"
 
@@ -12,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Matcher schema_matcher(const std::string& schema) {
-  return Matcher([&](Grammar& grammar) { return parse_json_schema(Json::parse(schema), grammar); });
+  return Matcher(
+      [&](Grammar& grammar) { return parse_json_schema(json_from<Json>(schema), grammar); });
 }
 
 struct SchemaCase {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
@@ -17,7 +18,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 
 std::unique_ptr<Decoder> decoder_of(const char* text) {
-  const json component = json::parse(text);
+  const json component = json_from<json>(text);
   return make_decoder(JsonView(component, "test"));
 }
 

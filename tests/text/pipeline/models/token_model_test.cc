@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
@@ -26,7 +27,7 @@ std::vector<int32_t> encode(const json& model, const std::string& word) {
 }
 
 TEST(Unigram, TheMostLikelySegmentation) {
-  json model = json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [
+  json model = json_from<json>(R"({"type": "Unigram", "unk_id": 0, "vocab": [
       ["<unk>", 0.0], ["a", -2.0], ["b", -2.0], ["ab", -3.0], ["abc", -9.0]]})");
   EXPECT_THAT(encode(model, "abab"), ElementsAre(3, 3));
   EXPECT_THAT(encode(model, "abc"), ElementsAre(4));
@@ -53,20 +54,20 @@ TEST(Unigram, BytesForUnknownCharacters) {
 
 // The last one of a token that is there twice counts.
 TEST(Unigram, RepeatedTokens) {
-  const json model = json::parse(
+  const json model = json_from<json>(
       R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["a", -2]]})");
   EXPECT_THAT(encode(model, "aa"), ElementsAre(2, 2));
 }
 
 // The library reads both scores as -1.898497291160264, and of equal ways takes the first.
 TEST(Unigram, ScoresAreReadAsInTheLibrary) {
-  const json model = json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [
+  const json model = json_from<json>(R"({"type": "Unigram", "unk_id": 0, "vocab": [
       ["<unk>", 0], ["a", 0.0], ["b", -1.8984972911602638], ["ab", -1.898497291160264]]})");
   EXPECT_THAT(encode(model, "ab"), ElementsAre(3));
 }
 
 TEST(WordPiece, TheLongestPieces) {
-  json model = json::parse(R"({
+  json model = json_from<json>(R"({
       "type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "#",
       "max_input_chars_per_word": 4,
       "vocab": {"?": 0, "a": 1, "ab": 2, "#b": 3, "#c": 4, "#bc": 5, "#": 6}})");
@@ -81,7 +82,7 @@ TEST(WordPiece, TheLongestPieces) {
 }
 
 TEST(WordLevel, WholeWords) {
-  json model = json::parse(
+  json model = json_from<json>(
       R"({"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "a b": 2}})");
   EXPECT_THAT(encode(model, "a b"), ElementsAre(2));
   EXPECT_THAT(encode(model, "b"), ElementsAre(0));
@@ -91,7 +92,7 @@ TEST(WordLevel, WholeWords) {
 
 // A word as long as a request: greedy search over all ends would be quadratic.
 TEST(WordPiece, LongWordsTakeLinearTime) {
-  const json model = json::parse(R"({
+  const json model = json_from<json>(R"({
       "type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "",
       "max_input_chars_per_word": 18446744073709551615, "vocab": {"?": 0, "a": 1, "aa": 2}})");
   EXPECT_EQ(encode(model, std::string(1000000, 'a')).size(), 500000u);
@@ -111,7 +112,7 @@ TEST(Unigram, WrongVocabulariesAreErrors) {
   EXPECT_THAT(error(json::array({json::array({"a"})})), HasSubstr("a token and its score"));
   EXPECT_THAT(error(json::array({json::array({"a", "b"})})), HasSubstr("expected a number"));
   const json model =
-      json::parse(R"({"type": "Unigram", "unk_id": 3, "vocab": [["a", 0], ["b", 1]]})");
+      json_from<json>(R"({"type": "Unigram", "unk_id": 3, "vocab": [["a", 0], ["b", 1]]})");
   EXPECT_THROW(make_token_model(JsonView(model, "test")), InputError);
 }
 

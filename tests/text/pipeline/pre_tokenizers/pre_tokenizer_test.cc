@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
@@ -60,7 +61,7 @@ TEST(PreTokenizer, WrongComponentsAreErrors) {
         R"({"type": "Punctuation", "behavior": "Gone"})",
         R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Removed",
             "invert": false})"}) {
-    const json component = json::parse(wrong);
+    const json component = json_from<json>(wrong);
     EXPECT_THROW(split(component, "a"), InputError) << wrong;
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/support/files/files.h"
 
 namespace tandem::speech_finder_test {
@@ -62,7 +63,8 @@ std::vector<SpeechSpan> spans_of(const VoiceOptions& options, const std::string&
 }
 
 TEST(SpeechFinder, FindsWhatFasterWhisperFinds) {
-  const json all = json::parse(test::read_file(test::test_root() / "tests/data/speech/spans.json"));
+  const json all =
+      json_from<json>(test::read_file(test::test_root() / "tests/data/speech/spans.json"));
   for (const json& one : all["cases"]) {
     SCOPED_TRACE(one.dump().substr(0, 300));
     std::vector<SpeechSpan> want;

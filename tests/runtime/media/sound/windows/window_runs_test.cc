@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/family.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/media/sound/windows/clip_times.h"
@@ -118,7 +119,7 @@ void run(const json& c) {
 
 TEST(WindowRuns, AsFasterWhispers) {
   const json all =
-      json::parse(test::read_file(test::test_root() / "tests/data/speech/windows.json"));
+      json_from<json>(test::read_file(test::test_root() / "tests/data/speech/windows.json"));
   size_t number = 0;
   for (const json& c : all["runs"]) {
     SCOPED_TRACE("run " + std::to_string(number++) + " " + c["request"].dump());

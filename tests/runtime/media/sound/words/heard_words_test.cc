@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "models/family.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/json/speech_params_reader.h"
@@ -54,7 +55,7 @@ void compare(const json& c) {
 
 TEST(HeardWords, SilenceAsFasterWhispers) {
   const json all =
-      json::parse(test::read_file(test::test_root() / "tests/data/speech/windows.json"));
+      json_from<json>(test::read_file(test::test_root() / "tests/data/speech/windows.json"));
   size_t number = 0, skips = 0;
   for (const json& c : all["silences"]) {
     SCOPED_TRACE("case " + std::to_string(number++));

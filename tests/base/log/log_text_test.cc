@@ -1,4 +1,4 @@
-#include "base/log_text.h"
+#include "base/log/log_text.h"
 
 #include <gtest/gtest.h>
 
