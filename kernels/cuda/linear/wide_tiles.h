@@ -7,8 +7,8 @@
 
 namespace tandem::cuda {
 
-// The least rows for which TANDEM_WIDE_TILES_ROWS may ask for it, but for 0, and the most.
-constexpr int64_t kFewestWideRows = 512, kMostWideRows = int64_t{1} << 30;
+// The largest number of rows that TANDEM_WIDE_TILES_ROWS may say; it takes more, and fewer.
+constexpr int64_t kMostWideRows = int64_t{1} << 20;
 
 // Whether it takes this product: 16-bit types, no scales, an activation but ReLU, k % 8 = 0, rows
 // of x and of the weight at multiples of 16 bytes, compute capability 9.x. Any number of rows.

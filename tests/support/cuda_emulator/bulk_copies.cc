@@ -96,24 +96,60 @@ void BulkCopies::forget_readers(const uint64_t* at, Barrier& barrier) {
 
 void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* at) {
   block_.maybe_yield();
-  Barrier& barrier = find(at, "copies in bulk");
+  find(at, "copies in bulk");
   if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
     block_.fail("a bulk copy that is not 16-byte aligned");
   if (bytes == 0 || bytes % 16 != 0) block_.fail("a bulk copy of no multiple of 16 bytes");
-  if (!block_.is_shared(to, bytes)) block_.fail("a bulk copy to what is not shared memory");
-  const Copy copy{to, from, bytes, at, barrier.phase};
-  for (const Copy& other : copies_)
-    if (overlap(copy, other)) block_.fail("two bulk copies to one place");
+  add({to, bytes, at, [=](unsigned char* there) { std::memcpy(there, from, bytes); }, 0});
+}
+
+void BulkCopies::copy_box(void* tile, const TensorMatrix& m, int row, int column,
+                          const uint64_t* at) {
+  constexpr int kColumns = 64, kElement = 2, kPiece = 8;
+  block_.maybe_yield();
+  find(at, "copies a box");
+  if (reinterpret_cast<uintptr_t>(tile) % 1024 != 0)
+    block_.fail("a tile that does not begin at a multiple of 1024 bytes");
+  const auto fill = [=](unsigned char* there) {
+    for (int r = 0; r < m.box_rows; ++r)
+      for (int c = 0; c < kColumns; ++c) {
+        unsigned char* to =
+            there + r * kColumns * kElement + ((c / kPiece ^ r % 8) * kPiece + c % kPiece) * kElement;
+        const int64_t from_row = int64_t{row} + r, from_column = int64_t{column} + c;
+        std::memset(to, 0, kElement);
+        if (from_row >= 0 && from_row < m.rows && from_column >= 0 && from_column < m.columns)
+          std::memcpy(to, m.first + from_row * m.pitch + from_column * kElement, kElement);
+      }
+  };
+  add({tile, static_cast<size_t>(m.box_rows) * kColumns * kElement, at, fill, 0});
+}
+
+void BulkCopies::add(Copy copy) {
+  Barrier& barrier = barriers_.at(copy.barrier);
+  copy.phase = barrier.phase;
+  if (!block_.is_shared(copy.to, copy.bytes))
+    block_.fail("a bulk copy to what is not shared memory");
+  if (is_coming(copy.to, copy.bytes)) block_.fail("two bulk copies to one place");
   if (!barrier.filled) need_met(barrier);
   for (const Copy& other : places_) {  // that another barrier has counted
     const Barrier& of = barriers_.at(other.barrier);
-    if (other.barrier == at || !overlap(copy, other)) continue;
+    if (other.barrier == copy.barrier || !overlap(copy, other)) continue;
     if (of.phase == other.phase) block_.fail("two bulk copies to one place");
     if (of.phase == other.phase + 1) need_met(of);
   }
+  block_.warp_groups().need_unread(copy.to, copy.bytes);
   barrier.filled = true;
-  std::memset(to, 0xff, bytes);
-  copies_.push_back(copy);
+  std::memset(copy.to, 0xff, copy.bytes);
+  block_.warp_groups().copied(copy.to, copy.bytes);
+  copies_.push_back(std::move(copy));
+}
+
+bool BulkCopies::is_coming(const void* at, size_t bytes) const {
+  const auto* first = static_cast<const char*>(at);
+  return std::ranges::any_of(copies_, [&](const Copy& copy) {
+    const auto* to = static_cast<const char*>(copy.to);
+    return first < to + copy.bytes && to < first + bytes;
+  });
 }
 
 // Whoever waited for the phase before has met the thread that runs since.
@@ -132,10 +168,11 @@ bool BulkCopies::overlap(const Copy& a, const Copy& b) {
 
 void BulkCopies::happen() {
   const size_t i = block_.random().below(static_cast<uint32_t>(copies_.size()));
-  const Copy copy = copies_[i];
-  copies_[i] = copies_.back();
+  const Copy copy = std::move(copies_[i]);
+  if (i + 1 < copies_.size()) copies_[i] = std::move(copies_.back());
   copies_.pop_back();
-  std::memcpy(copy.to, copy.from, copy.bytes);
+  copy.fill(static_cast<unsigned char*>(copy.to));
+  block_.warp_groups().copied(copy.to, copy.bytes);
   std::erase_if(places_, [&](const Copy& other) { return overlap(copy, other); });
   places_.push_back(copy);
   Barrier& barrier = barriers_.at(copy.barrier);

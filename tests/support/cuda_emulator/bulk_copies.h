@@ -9,9 +9,12 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "cuda_emulator.h"
 
 namespace cuda_emulator {
 
@@ -28,6 +31,9 @@ class BulkCopies {
   void arrive(const uint64_t* at, uint64_t bytes);
   void wait(const uint64_t* at, unsigned parity);
   void copy(void* to, const void* from, size_t bytes, const uint64_t* at);
+  void copy_box(void* tile, const TensorMatrix& matrix, int row, int column, const uint64_t* at);
+  // Whether a copy there is under way.
+  bool is_coming(const void* at, size_t bytes) const;
 
   bool any() const { return !copies_.empty(); }
   // Lets one of them, any, happen.
@@ -58,12 +64,13 @@ class BulkCopies {
   };
   struct Copy {
     void* to;
-    const void* from;
     size_t bytes;
     const uint64_t* barrier;
+    std::function<void(unsigned char* to)> fill;
     uint64_t phase;
   };
 
+  void add(Copy copy);
   Barrier& find(const uint64_t* at, const char* what);
   void settle(const uint64_t* at, Barrier& barrier);
   void forget_readers(const uint64_t* at, Barrier& barrier);

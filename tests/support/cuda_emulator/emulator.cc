@@ -90,6 +90,7 @@ void Block::run_block(uint32_t number) {
   block_ = blockIdx = {number % g.x, number / g.x % g.y, number / g.x / g.y};
   std::memset(shared_, 0xff, kernel_->shared);
   poison_static_shared();
+  warp_groups_.begin_block(kernel_->shared);
   if (cluster_) cluster_->begin(rank_, shared_);
   alive_ = static_cast<unsigned>(threads_.size());
   for (unsigned w = 0; w < warps_.size(); ++w) {
@@ -106,6 +107,7 @@ void Block::run_block(uint32_t number) {
   if (alive_ != 0) fail_stuck();
   note_static_shared(kernel_->type);
   bulk_copies_.end_block();
+  warp_groups_.end_block();
   if (grid_) grid_->end(rank_);
   if (cluster_ && !cluster_->end(rank_))
     fail(
@@ -299,8 +301,6 @@ void Block::fail_stuck() {
   fail(text + bulk_copies_.missing());
 }
 
-namespace {
-
 Block& here(const char* what) {
   if (!current) {
     std::fprintf(stderr, "cuda_emulator: %s outside of a kernel\n", what);
@@ -308,8 +308,6 @@ Block& here(const char* what) {
   }
   return *current;
 }
-
-}  // namespace
 
 void run_kernel(const Kernel& kernel) {
   // One for each OS thread: its fibers are kept for the next kernel.
