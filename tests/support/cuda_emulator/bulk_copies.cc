@@ -75,6 +75,8 @@ void BulkCopies::wait(const uint64_t* at, unsigned parity) {
     block_.wait_for_phase();
   }
   const unsigned self = block_.running_index();
+  for (Copy& place : places_)
+    if (place.barrier == at && place.phase < barrier.phase) place.seen.set(self);
   if (barrier.filled)
     block_.fail(
         "a thread comes for bytes whose place is being filled again: it was not waited for");
@@ -100,7 +102,7 @@ void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* 
   if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
     block_.fail("a bulk copy that is not 16-byte aligned");
   if (bytes == 0 || bytes % 16 != 0) block_.fail("a bulk copy of no multiple of 16 bytes");
-  add({to, bytes, at, [=](unsigned char* there) { std::memcpy(there, from, bytes); }, 0});
+  add({to, bytes, at, [=](unsigned char* there) { std::memcpy(there, from, bytes); }, 0, {}});
 }
 
 void BulkCopies::copy_box(void* tile, const TensorMatrix& m, int row, int column,
@@ -121,7 +123,7 @@ void BulkCopies::copy_box(void* tile, const TensorMatrix& m, int row, int column
           std::memcpy(to, m.first + from_row * m.pitch + from_column * kElement, kElement);
       }
   };
-  add({tile, static_cast<size_t>(m.box_rows) * kColumns * kElement, at, fill, 0});
+  add({tile, static_cast<size_t>(m.box_rows) * kColumns * kElement, at, fill, 0, {}});
 }
 
 void BulkCopies::add(Copy copy) {
@@ -133,7 +135,7 @@ void BulkCopies::add(Copy copy) {
   if (!barrier.filled) need_met(barrier);
   for (const Copy& other : places_) {  // that another barrier has counted
     const Barrier& of = barriers_.at(other.barrier);
-    if (other.barrier == copy.barrier || !overlap(copy, other)) continue;
+    if (other.barrier == copy.barrier || !overlap(other, copy.to, copy.bytes)) continue;
     if (of.phase == other.phase) block_.fail("two bulk copies to one place");
     if (of.phase == other.phase + 1) need_met(of);
   }
@@ -145,11 +147,18 @@ void BulkCopies::add(Copy copy) {
 }
 
 bool BulkCopies::is_coming(const void* at, size_t bytes) const {
-  const auto* first = static_cast<const char*>(at);
-  return std::ranges::any_of(copies_, [&](const Copy& copy) {
-    const auto* to = static_cast<const char*>(copy.to);
-    return first < to + copy.bytes && to < first + bytes;
+  return std::ranges::any_of(copies_, [&](const Copy& c) { return overlap(c, at, bytes); });
+}
+
+void BulkCopies::need_seen(const void* at, size_t bytes) const {
+  const unsigned first = block_.running_index() / kWarp * kWarp;
+  const bool unseen = std::ranges::any_of(places_, [&](const Copy& copy) {
+    Threads warp;
+    for (unsigned i = first; i < first + kWarp; ++i) warp.set(i);
+    return overlap(copy, at, bytes) && (warp & ~copy.seen).any();
   });
+  if (unseen || is_coming(at, bytes))
+    block_.fail("a tile is read whose copy has not been waited for");
 }
 
 // Whoever waited for the phase before has met the thread that runs since.
@@ -161,9 +170,9 @@ void BulkCopies::need_met(const Barrier& barrier) const {
                   ", who waited for what was there, has not been met since");
 }
 
-bool BulkCopies::overlap(const Copy& a, const Copy& b) {
-  const char *first = static_cast<char*>(a.to), *second = static_cast<char*>(b.to);
-  return first < second + b.bytes && second < first + a.bytes;
+bool BulkCopies::overlap(const Copy& copy, const void* at, size_t bytes) {
+  const auto *first = static_cast<const char*>(copy.to), *other = static_cast<const char*>(at);
+  return first < other + bytes && other < first + copy.bytes;
 }
 
 void BulkCopies::happen() {
@@ -173,7 +182,7 @@ void BulkCopies::happen() {
   copies_.pop_back();
   copy.fill(static_cast<unsigned char*>(copy.to));
   block_.warp_groups().copied(copy.to, copy.bytes);
-  std::erase_if(places_, [&](const Copy& other) { return overlap(copy, other); });
+  std::erase_if(places_, [&](const Copy& other) { return overlap(other, copy.to, copy.bytes); });
   places_.push_back(copy);
   Barrier& barrier = barriers_.at(copy.barrier);
   if (barrier.phase != copy.phase) block_.fail("bytes come behind the phase that they are of");
@@ -182,10 +191,15 @@ void BulkCopies::happen() {
 }
 
 void BulkCopies::all_met() {
+  for (Copy& place : places_)
+    if (place.seen.any()) place.seen.set();
   for (auto& [at, barrier] : barriers_) forget_readers(at, barrier);
 }
 
 void BulkCopies::met(unsigned first, uint32_t mask) {
+  const Threads met(uint64_t{mask});
+  for (Copy& place : places_)
+    if ((place.seen & met << first).any()) place.seen |= met << first;
   for (auto& [at, barrier] : barriers_) {
     if (barrier.readers.none()) continue;
     Threads all;

@@ -32,8 +32,8 @@ class BulkCopies {
   void wait(const uint64_t* at, unsigned parity);
   void copy(void* to, const void* from, size_t bytes, const uint64_t* at);
   void copy_box(void* tile, const TensorMatrix& matrix, int row, int column, const uint64_t* at);
-  // Whether a copy there is under way.
-  bool is_coming(const void* at, size_t bytes) const;
+  // What the threads of the running warp have not waited for may not be there.
+  void need_seen(const void* at, size_t bytes) const;
 
   bool any() const { return !copies_.empty(); }
   // Lets one of them, any, happen.
@@ -68,6 +68,7 @@ class BulkCopies {
     const uint64_t* barrier;
     std::function<void(unsigned char* to)> fill;
     uint64_t phase;
+    Threads seen;  // who has waited for the phase, or met one who has
   };
 
   void add(Copy copy);
@@ -75,7 +76,8 @@ class BulkCopies {
   void settle(const uint64_t* at, Barrier& barrier);
   void forget_readers(const uint64_t* at, Barrier& barrier);
   void need_met(const Barrier& barrier) const;
-  static bool overlap(const Copy& a, const Copy& b);
+  static bool overlap(const Copy& copy, const void* at, size_t bytes);
+  bool is_coming(const void* at, size_t bytes) const;
   static Threads known_to(unsigned thread, const Barrier& barrier);
 
   Block& block_;

@@ -14,10 +14,13 @@ namespace {
 constexpr unsigned kGroupWarps = 4;
 constexpr int kRowsOfGroup = 64, kK = 16;
 
+// A signalling NaN: whatever is computed with it has other bits.
+constexpr uint32_t kPoison = 0xffbfffff;
+
 bool is_poison(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
-  return bits == ~uint32_t{0};
+  return bits == kPoison;
 }
 
 }  // namespace
@@ -74,11 +77,6 @@ float WarpGroups::element(const Product& p, const Place& place, int row, int k) 
   return p.bf16 ? bf16_to_float(bits) : f16_to_float(bits);
 }
 
-void WarpGroups::need_copied(const Range& range) const {
-  if (block_.bulk_copies().is_coming(range.first, range.bytes))
-    block_.fail("a product reads a tile whose copy has not been waited for");
-}
-
 void WarpGroups::multiply(const WarpMeeting& lanes) {
   if (lanes.mask != ~0u) block_.fail("wgmma: lanes have ended");
   const auto& first = *static_cast<const GroupProduct*>(lanes.data[0]);
@@ -97,8 +95,8 @@ void WarpGroups::multiply(const WarpMeeting& lanes) {
   const Product p{place_of(block_, first.a), place_of(block_, first.b), first.add,
                   first.bf16,                first.columns,             warp.batch,
                   first.sums};
-  need_copied(range_of(p.a, kRowsOfGroup));
-  need_copied(range_of(p.b, p.columns));
+  for (const Range& tile : {range_of(p.a, kRowsOfGroup), range_of(p.b, p.columns)})
+    block_.bulk_copies().need_seen(tile.first, tile.bytes);
   hold_sums(warp, lanes, p);
   warp.products.push_back(p);
   if (block_.random().below(2) == 0) read_all(warp);
@@ -114,7 +112,7 @@ void WarpGroups::hold_sums(Warp& warp, const WarpMeeting& lanes, const Product& 
     float* own = static_cast<const GroupProduct*>(lanes.data[i])->sums;
     sums.lanes[i] = own;
     sums.values.insert(sums.values.end(), own, own + sums.count);
-    std::memset(own, 0xff, static_cast<size_t>(sums.count) * sizeof(float));
+    for (int e = 0; e < sums.count; ++e) std::memcpy(own + e, &kPoison, sizeof kPoison);
   }
 }
 

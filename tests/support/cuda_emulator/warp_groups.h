@@ -77,7 +77,6 @@ class WarpGroups {
   const unsigned char* element_at(const Place& place, int row, int k) const;
   float element(const Product& p, const Place& place, int row, int k) const;
   Range range_of(const Place& place, int rows) const;
-  void need_copied(const Range& range) const;
   void hold_sums(Warp& warp, const WarpMeeting& lanes, const Product& p);
   void read_all(Warp& warp);
   void add_up(Warp& warp, const Product& p) const;
