@@ -16,9 +16,9 @@ namespace tandem::cuda::wide {
 // the value stays below 6e-9 of the larger.)
 __device__ __forceinline__ float smooth_gelu(float x) {
   constexpr float kMost = 6.0f;
-  constexpr float kP[] = {-0.99999779f,    -1.1511773f,     -0.45881107f,   -0.053343728f,
-                          7.9661403e-3f,   -6.6565041e-4f,  -1.390597e-5f,  1.063646e-5f,
-                          -1.1057789e-6f,  4.0704354e-8f};
+  constexpr float kP[] = {-0.99999779f,   -1.1511773f,    -0.45881107f,  -0.053343728f,
+                          7.9661403e-3f,  -6.6565041e-4f, -1.390597e-5f, 1.063646e-5f,
+                          -1.1057789e-6f, 4.0704354e-8f};
   const float t = fminf(fabsf(x), kMost);
   float p = kP[9];
 #pragma unroll

@@ -68,8 +68,8 @@ __device__ __forceinline__ Place place_of(const Work& work, int tile) {
   return {(first + within % rows) * kRows, within / rows * kFeatures};
 }
 
-// Steps of all of a block's tiles have numbers, from 0 on. That of a step has its stage of the ring,
-// and the parity of the phase in which the stage has it.
+// Steps of all of a block's tiles have numbers, from 0 on. A number says the stage of the ring, and
+// the parity of the phase in which the stage has that step.
 __device__ __forceinline__ uint32_t stage_of(uint32_t step) { return step % kStages; }
 __device__ __forceinline__ uint32_t parity_of(uint32_t step) { return step / kStages % 2; }
 
@@ -200,7 +200,8 @@ __device__ __forceinline__ void multiply_and_finish(const Work& work, Shared& sh
     float sums[kBands][64];
     multiply_tile<T>(shared, static_cast<uint32_t>(before * work.steps), work.steps,
                      &shared.turn[group ^ 1], sums);
-    finish_tile<T, kUsual>(work.p, place_of(work, tile), sums, shared.sums[threadIdx.x / kWarpSize]);
+    finish_tile<T, kUsual>(work.p, place_of(work, tile), sums,
+                           shared.sums[threadIdx.x / kWarpSize]);
   }
 }
 

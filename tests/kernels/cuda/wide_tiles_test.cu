@@ -23,9 +23,10 @@ using testing::rounded;
 constexpr DType k16Bits[] = {DType::kF16, DType::kBF16};
 // (But for kRelu2: check_product's bound is for activations that are no steeper than GELU.)
 constexpr Activation kOfItsOwn[] = {
-    Activation::kGelu,      Activation::kGeluTanh, Activation::kSilu,        Activation::kQuickGelu,
-    Activation::kTanh,      Activation::kSigmoid,  Activation::kClippedGelu, Activation::kHardSwish,
-    Activation::kLaplace,   Activation::kLeakyRelu, Activation::kMish,       Activation::kRelu6,
+    Activation::kGelu,        Activation::kGeluTanh,  Activation::kSilu,
+    Activation::kQuickGelu,   Activation::kTanh,      Activation::kSigmoid,
+    Activation::kClippedGelu, Activation::kHardSwish, Activation::kLaplace,
+    Activation::kLeakyRelu,   Activation::kMish,      Activation::kRelu6,
     Activation::kSqrtSoftplus};
 
 // Of a device on which it multiplies from 9 rows on.
@@ -81,8 +82,8 @@ TEST(CudaWideTiles, BlocksHaveSeveralTiles) {
     p.epilogue.activation = Activation::kGelu;
     p.epilogue.out = out.raw(), p.epilogue.out_stride = out.row_stride();
     EXPECT_TRUE(cuda::takes_wide_tiles(p, 90));
-    EXPECT_TRUE(cuda::wide_tiles(
-        p, blocks, static_cast<const CudaBackend&>(ctx.backend()).launches()));
+    EXPECT_TRUE(
+        cuda::wide_tiles(p, blocks, static_cast<const CudaBackend&>(ctx.backend()).launches()));
     return ctx.on_host(out);
   };
   for (const int64_t k : {40, 72, 328}) {

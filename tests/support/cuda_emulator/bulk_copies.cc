@@ -115,8 +115,8 @@ void BulkCopies::copy_box(void* tile, const TensorMatrix& m, int row, int column
   const auto fill = [=](unsigned char* there) {
     for (int r = 0; r < m.box_rows; ++r)
       for (int c = 0; c < kColumns; ++c) {
-        unsigned char* to =
-            there + r * kColumns * kElement + ((c / kPiece ^ r % 8) * kPiece + c % kPiece) * kElement;
+        unsigned char* to = there + r * kColumns * kElement +
+                            ((c / kPiece ^ r % 8) * kPiece + c % kPiece) * kElement;
         const int64_t from_row = int64_t{row} + r, from_column = int64_t{column} + c;
         std::memset(to, 0, kElement);
         if (from_row >= 0 && from_row < m.rows && from_column >= 0 && from_column < m.columns)

@@ -92,8 +92,12 @@ void WarpGroups::multiply(const WarpMeeting& lanes) {
   if (!issued[warp.issued++].is_same(first))
     block_.fail("wgmma: warps of a group have different operands");
   if (!warp.fenced) block_.fail("wgmma: products_fence was not called since the last wait");
-  const Product p{place_of(block_, first.a), place_of(block_, first.b), first.add,
-                  first.bf16,                first.columns,             warp.batch,
+  const Product p{place_of(block_, first.a),
+                  place_of(block_, first.b),
+                  first.add,
+                  first.bf16,
+                  first.columns,
+                  warp.batch,
                   first.sums};
   for (const Range& tile : {range_of(p.a, kRowsOfGroup), range_of(p.b, p.columns)})
     block_.bulk_copies().need_seen(tile.first, tile.bytes);

@@ -21,8 +21,8 @@ constexpr int kRows = 64, kColumns = 128, kSteps = kTileK / 16;
 // What a kernel of the tests below gets wrong.
 enum class Fault {
   kNone,
-  kByThreads,  // nothing: threads bring the tiles, and not copies
-  kNotKnown,   // so, and stores_before_products is left out
+  kByThreads,   // nothing: threads bring the tiles, and not copies
+  kNotKnown,    // so, and stores_before_products is left out
   kStoredLate,  // so, and a thread stores once more before the wait
   kNoFence,
   kReadEarly,   // sums before the wait
@@ -56,8 +56,8 @@ __global__ void product(const TensorMap map_a, const TensorMap map_b, const T* a
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(memory);
   __shared__ CopyBarrier full;
-  const bool by_threads = kFault == Fault::kByThreads || kFault == Fault::kNotKnown ||
-                          kFault == Fault::kStoredLate;
+  const bool by_threads =
+      kFault == Fault::kByThreads || kFault == Fault::kNotKnown || kFault == Fault::kStoredLate;
   auto* begin = memory + -reinterpret_cast<uintptr_t>(memory) % kTileAlignment;
   if (kFault == Fault::kMisplaced) begin += 128;
   Tiles& tiles = *reinterpret_cast<Tiles*>(begin);
@@ -79,8 +79,7 @@ __global__ void product(const TensorMap map_a, const TensorMap map_b, const T* a
   float sums[64];
   for (float& sum : sums) sum = 1.0f;
   const bool other = kFault == Fault::kOtherTile && warp == 2;
-  const uint64_t of_a = tile_descriptor(tiles.a),
-                 of_b = tile_descriptor(other ? tiles.a : tiles.b);
+  const uint64_t of_a = tile_descriptor(tiles.a), of_b = tile_descriptor(other ? tiles.a : tiles.b);
   const auto batch = [&](bool adds) {
     if (kFault != Fault::kNoFence) products_fence();
     const int steps = kFault == Fault::kOneWarpLess && warp == 1 && adds ? kSteps - 1 : kSteps;
@@ -140,10 +139,10 @@ Result run(int rows_there = kRows, int k_there = kTileK) {
   DeviceArray<T> device_a(a), device_b(b);
   DeviceArray<float> out(kRows * kColumns);
   TensorMap map_a, map_b;
-  EXPECT_TRUE(make_tensor_map(map_a, device_a.get(), true, rows_there, k_there, kTileRowBytes,
-                              kRows));
-  EXPECT_TRUE(make_tensor_map(map_b, device_b.get(), true, kColumns, kTileK, kTileRowBytes,
-                              kColumns));
+  EXPECT_TRUE(
+      make_tensor_map(map_a, device_a.get(), true, rows_there, k_there, kTileRowBytes, kRows));
+  EXPECT_TRUE(
+      make_tensor_map(map_b, device_b.get(), true, kColumns, kTileK, kTileRowBytes, kColumns));
   TANDEM_LAUNCH(product<kFault>, 1, kGroupThreads, sizeof(Tiles) + kTileAlignment, nullptr, map_a,
                 map_b, device_a.get(), device_b.get(), out.get());
   Result result{out.values(), std::vector<float>(kRows * kColumns)};
