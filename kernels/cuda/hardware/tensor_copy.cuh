@@ -71,6 +71,20 @@ __device__ __forceinline__ void tensor_copy(void* tile, const TensorMap& map, in
       : "memory");
 }
 
+// The same to the first `blocks` blocks of the cluster: each has the box where `tile` is, and its
+// own barrier counts the bytes. All of them have met in cluster_barrier() since their barriers were
+// made, and do once more before they end.
+__device__ __forceinline__ void tensor_copy_to_blocks(void* tile, const TensorMap& map, int row,
+                                                      int column, CopyBarrier* barrier,
+                                                      unsigned blocks) {
+  TANDEM_SM90(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(tile)),
+      "l"(&map), "r"(column), "r"(row), "r"(shared_address(barrier)),
+      "h"(static_cast<uint16_t>((1u << blocks) - 1))
+      : "memory");
+}
+
 #undef TANDEM_SM90
 
 }  // namespace tandem::cuda

@@ -6,6 +6,9 @@
 // one multiplies a whole tile while the other one finishes its own. So bias, activation and stores
 // hide behind the other group's product.
 //
+// Two blocks of a cluster have the same rows and neighbouring features. Each asks for half of the
+// rows' tile, for both. So a multiprocessor takes 28 KiB of a stage's 40 from the L2 cache.
+//
 // A group's turn begins when the other one has asked for its last product. Stages are then waited
 // for in the order in which they come.
 //
@@ -14,6 +17,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/hardware/cluster.cuh"
 #include "kernels/cuda/hardware/tensor_copy.cuh"
 #include "kernels/cuda/hardware/warpgroup.cuh"
 #include "kernels/cuda/linear/wide_epilogue.cuh"
@@ -31,6 +35,7 @@ constexpr int kGroupWarps = kGroupThreads / kWarpSize;
 constexpr int kRegisters = 240, kFewRegisters = 24;
 // Tiles of rows that share weights in the L2 cache: those of blocks that run at the same time.
 constexpr int kNearTiles = 8;
+constexpr int kMostBlocks = 2;  // of a cluster
 
 struct Stage {
   alignas(kTileAlignment) unsigned char rows[kRows * kTileRowBytes];
@@ -52,20 +57,36 @@ __device__ __forceinline__ Shared& shared_of_block() {
   return *reinterpret_cast<Shared*>(memory + gap);
 }
 
-// The product, and its tiles: a block has every gridDim.x-th.
+// The product, and its tiles. A block of `blocks` of a cluster has every clusters()-th set of as
+// many neighbours, and of each its own.
 struct Work {
   WeightProduct p;
-  int of_rows, of_features;  // tiles
+  int of_rows, of_features;  // sets of tiles
   int steps;                 // of a tile
-  __host__ __device__ __forceinline__ int tiles() const { return of_rows * of_features; }
+  __host__ __device__ __forceinline__ int sets() const { return of_rows * of_features; }
 };
+template <int kBlocks>
+__device__ __forceinline__ int rank() {
+  return static_cast<int>(blockIdx.x) % kBlocks;
+}
+template <int kBlocks>
+__device__ __forceinline__ int first_set() {
+  return static_cast<int>(blockIdx.x) / kBlocks;
+}
+template <int kBlocks>
+__device__ __forceinline__ int clusters() {
+  return static_cast<int>(gridDim.x) / kBlocks;
+}
+
 struct Place {
   int row, feature;
 };
-__device__ __forceinline__ Place place_of(const Work& work, int tile) {
-  const int near = kNearTiles * work.of_features, first = tile / near * kNearTiles;
-  const int rows = min(kNearTiles, work.of_rows - first), within = tile % near;
-  return {(first + within % rows) * kRows, within / rows * kFeatures};
+template <int kBlocks>
+__device__ __forceinline__ Place place_of(const Work& work, int set) {
+  const int near = kNearTiles * work.of_features, first = set / near * kNearTiles;
+  const int rows = min(kNearTiles, work.of_rows - first), within = set % near;
+  return {(first + within % rows) * kRows,
+          (within / rows * kBlocks + rank<kBlocks>()) * kFeatures};
 }
 
 // Steps of all of a block's tiles have numbers, from 0 on. A number says the stage of the ring, and
@@ -73,16 +94,21 @@ __device__ __forceinline__ Place place_of(const Work& work, int tile) {
 __device__ __forceinline__ uint32_t stage_of(uint32_t step) { return step % kStages; }
 __device__ __forceinline__ uint32_t parity_of(uint32_t step) { return step / kStages % 2; }
 
+template <int kBlocks>
 __device__ __forceinline__ void make_barriers(Shared& shared) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       make_copy_barrier(&shared.full[i], 1);
-      make_copy_barrier(&shared.free[i], kGroupWarps);
+      make_copy_barrier(&shared.free[i], kGroupWarps * kBlocks);
     }
     for (int i = 0; i < kGroups; ++i) make_copy_barrier(&shared.turn[i], kGroupWarps);
     copy_barriers_made();
   }
-  __syncthreads();
+  if constexpr (kBlocks > 1) {
+    cluster_barrier();
+  } else {
+    __syncthreads();
+  }
 }
 
 // One arrival for each warp of a group. What the others of the warp did is done.
@@ -91,26 +117,41 @@ __device__ __forceinline__ void arrive_as_warp(CopyBarrier* barrier) {
   if (threadIdx.x % kWarpSize == 0) arrive(barrier);
 }
 
+// The same in all blocks of the cluster: the stage is free in this one.
+template <int kBlocks>
+__device__ __forceinline__ void give_stage(CopyBarrier* free) {
+  if constexpr (kBlocks == 1) return arrive_as_warp(free);
+  __syncwarp();
+  const unsigned lane = threadIdx.x % kWarpSize;
+  if (lane < kBlocks) arrive_in_block(free, lane);
+}
+
 // By one thread.
+template <int kBlocks>
 __device__ __forceinline__ void send(const Work& work, const TensorMap& rows,
                                      const TensorMap& features, Shared& shared) {
   uint32_t step = 0;
-  for (int tile = static_cast<int>(blockIdx.x); tile < work.tiles();
-       tile += static_cast<int>(gridDim.x)) {
-    const Place place = place_of(work, tile);
+  for (int set = first_set<kBlocks>(); set < work.sets(); set += clusters<kBlocks>()) {
+    const Place place = place_of<kBlocks>(work, set);
     for (int i = 0; i < work.steps; ++i, ++step) {
       Stage& stage = shared.stages[stage_of(step)];
       CopyBarrier* full = &shared.full[stage_of(step)];
       wait_for_phase(&shared.free[stage_of(step)], parity_of(step) ^ 1);
       arrive_and_expect(full, sizeof(Stage));
-      tensor_copy(stage.rows, rows, place.row, i * kTileK, full);
+      if constexpr (kBlocks == 1) {
+        tensor_copy(stage.rows, rows, place.row, i * kTileK, full);
+      } else {
+        const int part = kRows / kBlocks * rank<kBlocks>();
+        tensor_copy_to_blocks(stage.rows + part * kTileRowBytes, rows, place.row + part,
+                              i * kTileK, full, kBlocks);
+      }
       tensor_copy(stage.features, features, place.feature, i * kTileK, full);
     }
   }
 }
 
 // The sums of a tile, by a group; `step`: the number of its first. Lets the other group begin.
-template <class T>
+template <class T, int kBlocks>
 __device__ __forceinline__ void multiply_tile(Shared& shared, uint32_t step, int count,
                                               CopyBarrier* next_turn, float (&sums)[kBands][64]) {
   const auto pin_all = [&] {
@@ -132,12 +173,12 @@ __device__ __forceinline__ void multiply_tile(Shared& shared, uint32_t step, int
     products_commit();
     pin_all();
     products_wait<1>();
-    if (i > 0) arrive_as_warp(&shared.free[stage_of(step - 1)]);
+    if (i > 0) give_stage<kBlocks>(&shared.free[stage_of(step - 1)]);
   }
   arrive_as_warp(next_turn);
   products_wait<0>();
   pin_all();
-  arrive_as_warp(&shared.free[stage_of(step - 1)]);
+  give_stage<kBlocks>(&shared.free[stage_of(step - 1)]);
 }
 
 // Where a warp's sums of 16 rows lie: 8 neighbouring features of a row are two fours. Rows and
@@ -189,67 +230,77 @@ __device__ __forceinline__ void finish_tile(const WeightProduct& p, Place place,
 }
 
 // By a group: every second tile of the block.
-template <class T, bool kUsual>
+template <class T, bool kUsual, int kBlocks>
 __device__ __forceinline__ void multiply_and_finish(const Work& work, Shared& shared) {
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   for (int before = group;; before += kGroups) {  // tiles of the block
-    const int tile = static_cast<int>(blockIdx.x) + before * static_cast<int>(gridDim.x);
-    if (tile >= work.tiles()) break;
+    const int set = first_set<kBlocks>() + before * clusters<kBlocks>();
+    if (set >= work.sets()) break;
     // (The first group's first turn is there from the start: the phase before the first one.)
     wait_for_phase(&shared.turn[group], static_cast<uint32_t>(before / kGroups + group + 1) % 2);
     float sums[kBands][64];
-    multiply_tile<T>(shared, static_cast<uint32_t>(before * work.steps), work.steps,
-                     &shared.turn[group ^ 1], sums);
-    finish_tile<T, kUsual>(work.p, place_of(work, tile), sums,
+    multiply_tile<T, kBlocks>(shared, static_cast<uint32_t>(before * work.steps), work.steps,
+                              &shared.turn[group ^ 1], sums);
+    finish_tile<T, kUsual>(work.p, place_of<kBlocks>(work, set), sums,
                            shared.sums[threadIdx.x / kWarpSize]);
   }
 }
 
-template <class T, bool kUsual>
+template <class T, bool kUsual, int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
     wide_tiles_kernel(const __grid_constant__ Work work, const __grid_constant__ TensorMap rows,
                       const __grid_constant__ TensorMap features) {
   wait_for_earlier_kernels();
 #if TANDEM_WARP_GROUP_PRODUCTS
   Shared& shared = shared_of_block();
-  make_barriers(shared);
+  make_barriers<kBlocks>(shared);
   if (threadIdx.x < kGroups * kGroupThreads) {
     take_registers<kRegisters>();
-    multiply_and_finish<T, kUsual>(work, shared);
+    multiply_and_finish<T, kUsual, kBlocks>(work, shared);
   } else {
     give_registers<kFewRegisters>();
-    if (threadIdx.x == kGroups * kGroupThreads) send(work, rows, features, shared);
+    if (threadIdx.x == kGroups * kGroupThreads) send<kBlocks>(work, rows, features, shared);
+    __syncwarp();
   }
+  if constexpr (kBlocks > 1) cluster_barrier();  // others copy here, and arrive
 #else
   __trap();  // has_products says so
 #endif
 }
 
-template <class T, bool kUsual>
+template <class T, bool kUsual, int kBlocks>
 bool launch(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
-  const auto kernel = wide_tiles_kernel<T, kUsual>;
+  const auto kernel = wide_tiles_kernel<T, kUsual, kBlocks>;
   static const bool is_compiled = has_products(kernel);
   TensorMap rows, features;
   const bool bf16 = p.type == DType::kBF16;
-  if (!is_compiled || !make_tensor_map(rows, p.x, bf16, p.rows, p.k, p.x_stride * 2, kRows) ||
+  if (!is_compiled || !make_tensor_map(rows, p.x, bf16, p.rows, p.k, p.x_stride * 2, kRows / kBlocks) ||
       !make_tensor_map(features, p.weight, bf16, p.n, p.k, p.pitch, kFeatures))
     return false;
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(kSharedBytes)));
   const Work work{p, static_cast<int>(ceil_div(p.rows, kRows)),
-                  static_cast<int>(ceil_div(p.n, kFeatures)),
+                  static_cast<int>(ceil_div(p.n, kFeatures * kBlocks)),
                   static_cast<int>(ceil_div(p.k, kTileK))};
-  const int blocks = std::min(work.tiles(), multiprocessors);
-  TANDEM_LAUNCH((wide_tiles_kernel<T, kUsual>), static_cast<unsigned>(blocks), kThreads,
-                kSharedBytes, stream, work, rows, features);
+  const int blocks = std::min(work.sets(), multiprocessors / kBlocks) * kBlocks;
+  TANDEM_LAUNCH_CLUSTERS((wide_tiles_kernel<T, kUsual, kBlocks>), static_cast<unsigned>(blocks),
+                         kThreads, kBlocks, kSharedBytes, stream, work, rows, features);
   TANDEM_CUDA_CHECK(cudaGetLastError());
   return true;
 }
 
+template <class T, bool kUsual>
+bool launch_blocks(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
+  return p.n > kFeatures && multiprocessors >= kMostBlocks
+             ? launch<T, kUsual, kMostBlocks>(p, multiprocessors, stream)
+             : launch<T, kUsual, 1>(p, multiprocessors, stream);
+}
+
 template <class T>
 bool launch_for(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
-  return wide::is_usual(p.epilogue.activation) ? launch<T, true>(p, multiprocessors, stream)
-                                               : launch<T, false>(p, multiprocessors, stream);
+  return wide::is_usual(p.epilogue.activation)
+             ? launch_blocks<T, true>(p, multiprocessors, stream)
+             : launch_blocks<T, false>(p, multiprocessors, stream);
 }
 
 }  // namespace

@@ -87,6 +87,8 @@ class Block {
   bool grid_reached(uint32_t* at, uint32_t value);
   void grid_add(uint32_t* at, uint32_t value);
   const unsigned char* in_block_of_cluster(const void* own, size_t bytes, unsigned rank);
+  void arrive_in_block(const uint64_t* at, unsigned rank);
+  void copy_to_blocks(const BoxCopy& copy, unsigned blocks);
   void wake(unsigned thread);
   unsigned lane() const { return running_ % kWarp; }
   unsigned running_index() const { return running_; }
@@ -118,6 +120,8 @@ class Block {
   void wait(const char* name, unsigned mask);
   void pass_block_barrier();
   void pass_meeting(Warp& warp, size_t at);
+  void do_posted();
+  void* place_to_change(const void* own, size_t bytes, unsigned rank);
   [[noreturn]] void fail_stuck();
 
   const Kernel* kernel_ = nullptr;

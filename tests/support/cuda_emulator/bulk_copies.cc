@@ -80,8 +80,11 @@ void BulkCopies::wait(const uint64_t* at, unsigned parity) {
   if (barrier.filled)
     block_.fail(
         "a thread comes for bytes whose place is being filled again: it was not waited for");
-  if (barrier.readers[self])  // it reads once more
+  if (barrier.readers[self]) {  // it reads once more
     for (Threads& known : barrier.known) known.reset(self);
+    for (auto& [rank, known] : told_)
+      if (const auto of = known.find(at); of != known.end()) of->second.reset(self);
+  }
   barrier.readers.set(self);
   for (const auto& [other, threads] : barrier.carried) barriers_.at(other).known[self] |= threads;
 }
@@ -94,6 +97,7 @@ void BulkCopies::forget_readers(const uint64_t* at, Barrier& barrier) {
     of.arriving.erase(at);
     of.carried.erase(at);
   }
+  for (auto& [rank, known] : told_) known.erase(at);
 }
 
 void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* at) {
@@ -105,39 +109,58 @@ void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* 
   add({to, bytes, at, [=](unsigned char* there) { std::memcpy(there, from, bytes); }, 0, {}});
 }
 
-void BulkCopies::copy_box(void* tile, const TensorMatrix& m, int row, int column,
-                          const uint64_t* at) {
+void BulkCopies::copy_box(const BoxCopy& copy, int from) {
   constexpr int kColumns = 64, kElement = 2, kPiece = 8;
-  block_.maybe_yield();
-  find(at, "copies a box");
-  if (reinterpret_cast<uintptr_t>(tile) % 1024 != 0)
+  if (from == kOwn) {
+    block_.maybe_yield();
+    find(copy.barrier, "copies a box");
+  }
+  if (reinterpret_cast<uintptr_t>(copy.tile) % 1024 != 0)
     block_.fail("a tile that does not begin at a multiple of 1024 bytes");
-  const auto fill = [=](unsigned char* there) {
+  const auto fill = [copy](unsigned char* there) {
+    const TensorMatrix& m = copy.matrix;
     for (int r = 0; r < m.box_rows; ++r)
       for (int c = 0; c < kColumns; ++c) {
-        unsigned char* to = there + r * kColumns * kElement +
-                            ((c / kPiece ^ r % 8) * kPiece + c % kPiece) * kElement;
-        const int64_t from_row = int64_t{row} + r, from_column = int64_t{column} + c;
+        const int piece = c / kPiece ^ r % 8;
+        unsigned char* to = there + (r * kColumns + piece * kPiece + c % kPiece) * kElement;
+        const int64_t row = int64_t{copy.row} + r, column = int64_t{copy.column} + c;
         std::memset(to, 0, kElement);
-        if (from_row >= 0 && from_row < m.rows && from_column >= 0 && from_column < m.columns)
-          std::memcpy(to, m.first + from_row * m.pitch + from_column * kElement, kElement);
+        if (row >= 0 && row < m.rows && column >= 0 && column < m.columns)
+          std::memcpy(to, m.first + row * m.pitch + column * kElement, kElement);
       }
   };
-  add({tile, static_cast<size_t>(m.box_rows) * kColumns * kElement, at, fill, 0, {}});
+  const size_t bytes = static_cast<size_t>(copy.matrix.box_rows) * kColumns * kElement;
+  add({copy.tile, bytes, copy.barrier, fill, 0, {}}, from);
 }
 
-void BulkCopies::add(Copy copy) {
-  Barrier& barrier = barriers_.at(copy.barrier);
+void BulkCopies::arrive_from_afar(const uint64_t* at) {
+  const auto found = barriers_.find(at);
+  if (found == barriers_.end()) block_.fail("another block arrives where no copy barrier is");
+  if (found->second.missing == 0) block_.fail("more arrivals than a copy barrier is made for");
+  --found->second.missing;
+  settle(at, found->second);
+}
+
+void BulkCopies::tell(unsigned rank) {
+  for (const auto& [at, barrier] : barriers_)
+    if (barrier.readers.any())
+      told_[static_cast<int>(rank)][at] |= known_to(block_.running_index(), barrier);
+}
+
+void BulkCopies::add(Copy copy, int from) {
+  const auto found = barriers_.find(copy.barrier);
+  if (found == barriers_.end()) block_.fail("another block copies where no copy barrier is");
+  Barrier& barrier = found->second;
   copy.phase = barrier.phase;
   if (!block_.is_shared(copy.to, copy.bytes))
     block_.fail("a bulk copy to what is not shared memory");
   if (is_coming(copy.to, copy.bytes)) block_.fail("two bulk copies to one place");
-  if (!barrier.filled) need_met(barrier);
+  need_met(copy.barrier, from);
   for (const Copy& other : places_) {  // that another barrier has counted
     const Barrier& of = barriers_.at(other.barrier);
     if (other.barrier == copy.barrier || !overlap(other, copy.to, copy.bytes)) continue;
     if (of.phase == other.phase) block_.fail("two bulk copies to one place");
-    if (of.phase == other.phase + 1) need_met(of);
+    if (of.phase == other.phase + 1) need_met(other.barrier, from);
   }
   block_.warp_groups().need_unread(copy.to, copy.bytes);
   barrier.filled = true;
@@ -161,9 +184,17 @@ void BulkCopies::need_seen(const void* at, size_t bytes) const {
     block_.fail("a tile is read whose copy has not been waited for");
 }
 
-// Whoever waited for the phase before has met the thread that runs since.
-void BulkCopies::need_met(const Barrier& barrier) const {
-  const Threads late = barrier.readers & ~known_to(block_.running_index(), barrier);
+// Whoever waited for the phase before has met the thread that runs since, or told the block that
+// copies.
+void BulkCopies::need_met(const uint64_t* at, int from) const {
+  const Barrier& barrier = barriers_.at(at);
+  Threads known;
+  if (from == kOwn) {
+    known = known_to(block_.running_index(), barrier);
+  } else if (const auto told = told_.find(from); told != told_.end()) {
+    if (const auto of = told->second.find(at); of != told->second.end()) known = of->second;
+  }
+  const Threads late = barrier.readers & ~known;
   for (unsigned i = 0; i < late.size(); ++i)
     if (late[i] && !block_.has_ended(i))
       block_.fail("a place is filled again, and thread " + std::to_string(i) +
@@ -214,6 +245,7 @@ void BulkCopies::end_block() {
   if (any()) block_.fail("a block ends while bulk copies are under way");
   barriers_.clear();
   places_.clear();
+  told_.clear();
 }
 
 std::string BulkCopies::missing() const {

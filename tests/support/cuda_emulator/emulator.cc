@@ -61,7 +61,9 @@ void Block::run(const Kernel& kernel, unsigned rank, Cluster* cluster, Grid* gri
   for (unsigned i = 0; i < order_.size(); ++i) order_[i] = i;
   // The last byte that a kernel may touch is the last one of the allocation: ASan sees the rest.
   void* memory = nullptr;
-  if (posix_memalign(&memory, 128, std::max<size_t>(kernel.shared, 1)) != 0) std::abort();
+  // (Places of a cluster's blocks are alike, as alignments that kernels make themselves are.)
+  const size_t alignment = kernel.cluster > 1 ? 1024 : 128;
+  if (posix_memalign(&memory, alignment, std::max<size_t>(kernel.shared, 1)) != 0) std::abort();
   const std::unique_ptr<void, void (*)(void*)> owner(memory, std::free);
   shared_ = static_cast<unsigned char*>(memory);
   blockDim = b;
@@ -105,6 +107,7 @@ void Block::run_block(uint32_t number) {
   begun_ = 0;
   switch_to(next());
   if (alive_ != 0) fail_stuck();
+  do_posted();
   note_static_shared(kernel_->type);
   bulk_copies_.end_block();
   warp_groups_.end_block();
@@ -119,11 +122,13 @@ void Block::run_block(uint32_t number) {
 // where nobody can go on.
 Worker& Block::next() {
   for (;;) {
+    do_posted();
     const size_t choices = runnable_.size() + order_.size() - begun_;
     if (bulk_copies_.any() && (choices == 0 ? alive_ > 0 : random_.below(16) == 0)) {
       bulk_copies_.happen();
       continue;
     }
+    if (choices == 0 && alive_ > 0 && cluster_ && cluster_->wait_for_post(rank_)) continue;
     if (choices == 0) return scheduler_;
     const size_t choice = random_.below(static_cast<uint32_t>(choices));
     if (choice < runnable_.size()) {

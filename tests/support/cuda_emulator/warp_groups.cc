@@ -225,7 +225,7 @@ void group_wait(unsigned left) {
   });
 }
 void tensor_copy(void* tile, const TensorMatrix& matrix, int row, int column, const uint64_t* at) {
-  here("cp.async.bulk.tensor").bulk_copies().copy_box(tile, matrix, row, column, at);
+  here("cp.async.bulk.tensor").bulk_copies().copy_box({tile, matrix, row, column, at});
 }
 void stores_before_async() {
   maybe_yield();

@@ -1,9 +1,10 @@
 // Stands in for kernels/cuda/hardware/tensor_copy.cuh.
 #pragma once
 
+#include <cuda_emulated_cluster.h>
+
 #include <cstdint>
 
-#include "cuda_emulator.h"
 #include "kernels/cuda/hardware/bulk_copy.cuh"
 #include "kernels/cuda/hardware/tile_descriptor.cuh"
 
@@ -22,6 +23,10 @@ inline void prefetch_map(const TensorMap&) {}
 inline void tensor_copy(void* tile, const TensorMap& map, int row, int column,
                         CopyBarrier* barrier) {
   cuda_emulator::tensor_copy(tile, map, row, column, barrier);
+}
+inline void tensor_copy_to_blocks(void* tile, const TensorMap& map, int row, int column,
+                                  CopyBarrier* barrier, unsigned blocks) {
+  cuda_emulator::tensor_copy_to_blocks(tile, map, row, column, barrier, blocks);
 }
 
 }  // namespace tandem::cuda
