@@ -57,27 +57,23 @@ __device__ __forceinline__ Shared& shared_of_block() {
   return *reinterpret_cast<Shared*>(memory + gap);
 }
 
-// The product, and its tiles. A block of `blocks` of a cluster has every clusters()-th set of as
-// many neighbours, and of each its own.
+// The product, and its tiles, in sets of as many neighbours as a cluster has blocks. A cluster has
+// every clusters-th set, and a block its own tile of each.
 struct Work {
   WeightProduct p;
   int of_rows, of_features;  // sets of tiles
   int steps;                 // of a tile
+  int clusters;
   __host__ __device__ __forceinline__ int sets() const { return of_rows * of_features; }
 };
 template <int kBlocks>
 __device__ __forceinline__ int rank() {
-  return static_cast<int>(blockIdx.x) % kBlocks;
+  return static_cast<int>(blockIdx.x % kBlocks);
 }
 template <int kBlocks>
 __device__ __forceinline__ int first_set() {
-  return static_cast<int>(blockIdx.x) / kBlocks;
+  return static_cast<int>(blockIdx.x / kBlocks);
 }
-template <int kBlocks>
-__device__ __forceinline__ int clusters() {
-  return static_cast<int>(gridDim.x) / kBlocks;
-}
-
 struct Place {
   int row, feature;
 };
@@ -131,7 +127,7 @@ template <int kBlocks>
 __device__ __forceinline__ void send(const Work& work, const TensorMap& rows,
                                      const TensorMap& features, Shared& shared) {
   uint32_t step = 0;
-  for (int set = first_set<kBlocks>(); set < work.sets(); set += clusters<kBlocks>()) {
+  for (int set = first_set<kBlocks>(); set < work.sets(); set += work.clusters) {
     const Place place = place_of<kBlocks>(work, set);
     for (int i = 0; i < work.steps; ++i, ++step) {
       Stage& stage = shared.stages[stage_of(step)];
@@ -234,7 +230,7 @@ template <class T, bool kUsual, int kBlocks>
 __device__ __forceinline__ void multiply_and_finish(const Work& work, Shared& shared) {
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   for (int before = group;; before += kGroups) {  // tiles of the block
-    const int set = first_set<kBlocks>() + before * clusters<kBlocks>();
+    const int set = first_set<kBlocks>() + before * work.clusters;
     if (set >= work.sets()) break;
     // (The first group's first turn is there from the start: the phase before the first one.)
     wait_for_phase(&shared.turn[group], static_cast<uint32_t>(before / kGroups + group + 1) % 2);
@@ -279,10 +275,11 @@ bool launch(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
     return false;
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(kSharedBytes)));
-  const Work work{p, static_cast<int>(ceil_div(p.rows, kRows)),
-                  static_cast<int>(ceil_div(p.n, kFeatures * kBlocks)),
-                  static_cast<int>(ceil_div(p.k, kTileK))};
-  const int blocks = std::min(work.sets(), multiprocessors / kBlocks) * kBlocks;
+  Work work{p, static_cast<int>(ceil_div(p.rows, kRows)),
+            static_cast<int>(ceil_div(p.n, kFeatures * kBlocks)),
+            static_cast<int>(ceil_div(p.k, kTileK)), 0};
+  work.clusters = std::min(work.sets(), multiprocessors / kBlocks);
+  const int blocks = work.clusters * kBlocks;
   TANDEM_LAUNCH_CLUSTERS((wide_tiles_kernel<T, kUsual, kBlocks>), static_cast<unsigned>(blocks),
                          kThreads, kBlocks, kSharedBytes, stream, work, rows, features);
   TANDEM_CUDA_CHECK(cudaGetLastError());
