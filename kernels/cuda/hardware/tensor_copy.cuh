@@ -54,11 +54,6 @@ inline bool make_tensor_map(TensorMap& map, const void* matrix, bool bf16, int64
 #define TANDEM_SM90(...) __trap()
 #endif
 
-// Asks for the description, which the first copy needs.
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-  TANDEM_SM90("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
 // By one thread: the box whose first element is [row, column] to a tile of the map's box. The
 // barrier's phase counts the bytes of the whole box, those of zeros too. Whoever read what was
 // there before must have met this thread since.

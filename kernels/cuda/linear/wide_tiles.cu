@@ -81,8 +81,7 @@ template <int kBlocks>
 __device__ __forceinline__ Place place_of(const Work& work, int set) {
   const int near = kNearTiles * work.of_features, first = set / near * kNearTiles;
   const int rows = min(kNearTiles, work.of_rows - first), within = set % near;
-  return {(first + within % rows) * kRows,
-          (within / rows * kBlocks + rank<kBlocks>()) * kFeatures};
+  return {(first + within % rows) * kRows, (within / rows * kBlocks + rank<kBlocks>()) * kFeatures};
 }
 
 // Steps of all of a block's tiles have numbers, from 0 on. A number says the stage of the ring, and
@@ -138,8 +137,8 @@ __device__ __forceinline__ void send(const Work& work, const TensorMap& rows,
         tensor_copy(stage.rows, rows, place.row, i * kTileK, full);
       } else {
         const int part = kRows / kBlocks * rank<kBlocks>();
-        tensor_copy_to_blocks(stage.rows + part * kTileRowBytes, rows, place.row + part,
-                              i * kTileK, full, kBlocks);
+        tensor_copy_to_blocks(stage.rows + part * kTileRowBytes, rows, place.row + part, i * kTileK,
+                              full, kBlocks);
       }
       tensor_copy(stage.features, features, place.feature, i * kTileK, full);
     }
@@ -270,7 +269,8 @@ bool launch(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
   static const bool is_compiled = has_products(kernel);
   TensorMap rows, features;
   const bool bf16 = p.type == DType::kBF16;
-  if (!is_compiled || !make_tensor_map(rows, p.x, bf16, p.rows, p.k, p.x_stride * 2, kRows / kBlocks) ||
+  const int64_t pitch = p.x_stride * 2;
+  if (!is_compiled || !make_tensor_map(rows, p.x, bf16, p.rows, p.k, pitch, kRows / kBlocks) ||
       !make_tensor_map(features, p.weight, bf16, p.n, p.k, p.pitch, kFeatures))
     return false;
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

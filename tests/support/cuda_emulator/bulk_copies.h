@@ -95,7 +95,7 @@ class BulkCopies {
 
   Block& block_;
   std::map<const uint64_t*, Barrier> barriers_;
-  std::vector<Copy> copies_;  // under way
+  std::vector<Copy> copies_;   // under way
   std::map<int, Known> told_;  // to other blocks of the cluster
   std::vector<Copy> places_;   // the last that came to each place
 };

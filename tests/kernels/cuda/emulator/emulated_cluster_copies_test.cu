@@ -22,7 +22,7 @@ enum class Fault {
   kNone,
   kNoFirstBarrier,
   kNoLastBarrier,
-  kTellsOnlyItself,  // that the stage may be filled again: nobody goes on
+  kTellsOnlyItself,   // that the stage may be filled again: nobody goes on
   kIsNotToldByOthers  // and does not wait for it
 };
 
@@ -36,8 +36,8 @@ template <Fault kFault>
 __global__ void columns(const TensorMap map, int rounds, int* out) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(memory);
-  auto& shared = *reinterpret_cast<Shared*>(memory + -reinterpret_cast<uintptr_t>(memory) %
-                                                         kTileAlignment);
+  auto& shared =
+      *reinterpret_cast<Shared*>(memory + -reinterpret_cast<uintptr_t>(memory) % kTileAlignment);
   constexpr bool kFew = kFault == Fault::kIsNotToldByOthers;
   const int rank = static_cast<int>(blockIdx.x), column = static_cast<int>(threadIdx.x);
   if (threadIdx.x == 0) {
@@ -69,8 +69,7 @@ __global__ void columns(const TensorMap map, int rounds, int* out) {
     }
     for (unsigned block = 0; block < kBlocks; ++block) {
       const bool own = block == static_cast<unsigned>(rank);
-      if (own || (kFault != Fault::kTellsOnlyItself && !kFew))
-        arrive_in_block(&shared.free, block);
+      if (own || (kFault != Fault::kTellsOnlyItself && !kFew)) arrive_in_block(&shared.free, block);
     }
   }
   out[blockIdx.x * kThreads + threadIdx.x] = sum;

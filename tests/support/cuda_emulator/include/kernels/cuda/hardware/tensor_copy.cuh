@@ -19,7 +19,6 @@ inline bool make_tensor_map(TensorMap& map, const void* matrix, bool, int64_t ro
          columns > 0 && box_rows > 0 && box_rows <= 256;
 }
 
-inline void prefetch_map(const TensorMap&) {}
 inline void tensor_copy(void* tile, const TensorMap& map, int row, int column,
                         CopyBarrier* barrier) {
   cuda_emulator::tensor_copy(tile, map, row, column, barrier);
