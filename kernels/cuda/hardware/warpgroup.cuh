@@ -36,13 +36,13 @@ namespace tandem::cuda {
 
 constexpr int kGroupThreads = 128;
 
-// Whether this kernel, of at least 128 registers, was compiled with such products: a build for
+// Whether this kernel was compiled with such products, whose sums take 64 registers: a build for
 // sm_90 has a trap in their place.
 template <class... Parameters>
 bool has_products(void (*kernel)(Parameters...)) {
   cudaFuncAttributes attributes{};
   return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) == cudaSuccess &&
-         attributes.numRegs >= 128;
+         attributes.numRegs >= 64;
 }
 
 __device__ __forceinline__ void products_fence() {

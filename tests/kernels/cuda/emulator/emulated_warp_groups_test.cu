@@ -12,7 +12,7 @@
 
 namespace tandem::cuda {
 namespace {
-namespace warp_groups_test {
+namespace emulated_warp_groups_test {
 
 using T = __nv_bfloat16;
 
@@ -205,6 +205,6 @@ TEST(CudaEmulatorWarpGroupsDeathTest, WarpsOfAGroup) {
   EXPECT_DEATH(run<Fault::kOtherTile>(), "warps of a group have different operands");
 }
 
-}  // namespace warp_groups_test
+}  // namespace emulated_warp_groups_test
 }  // namespace
 }  // namespace tandem::cuda
