@@ -2,9 +2,11 @@
 // said otherwise), in recordings that rotate over more weights, keys and values than caches hold;
 // and what the device can do: the rate of a copy, of a large product, of empty launches.
 //   bench_gpu_ops [--device 0] [--dtype bfloat16] [--batch 1,8,16,32,64,96,128] [--dependent]
-//                 [--samples 15] [ceilings] [products] [attention] [others]
+//                 [--samples 15] [ceilings] [products] [attention] [others] [encoder]
 // The head is there with logits, and of as many rows as ops::linear_best takes ("head, best";
 // TANDEM_HEAD_BEST_ROWS says how many) without.
+// encoder: the product with GELU of prompts, not recorded, as encoders are
+// (TANDEM_WIDE_TILES_ROWS says who multiplies).
 // One JSON object a line: the device's time of a call in microseconds (median, and what a tenth of
 // the samples is below and above), bytes that it has to move, as a share of the copy's rate.
 #include <chrono>
@@ -33,7 +35,7 @@ struct Options {
   int device = 0, samples = 15;
   std::string dtype = "bfloat16";
   bool dependent = false;
-  std::vector<int> batches{1, 8, 16, 32, 64, 96, 128};
+  std::vector<int> batches{1, 8, 16, 32, 64, 96, 128}, encoder_rows{2048, 8192, 45056};
   std::set<std::string> parts;
   int64_t width = 1024, inner = 4096, vocabulary = 50265;
   int heads = 16, source = 350, generated = 64, block_size = 16;
@@ -57,6 +59,7 @@ class OpTable {
   void products();
   void attention();
   void others();
+  void encoder();
 
  private:
   double measure_copy();
@@ -191,6 +194,23 @@ void OpTable::products() {
   product("head", o_.width, o_.vocabulary, Activation::kNone, true);
 }
 
+void OpTable::encoder() {
+  const int64_t k = o_.width, n = o_.inner;
+  const std::vector<std::byte> host = ops_.host_random(k * n);
+  const MatrixView view{host.data(), ops_.dtype(), n, k, k};
+  const PackedWeight weight(ops_.ctx(), std::span(&view, 1), ops_.dtype());
+  const Tensor bias = ops_.random({n});
+  for (const int m : o_.encoder_rows) {
+    const Tensor x = ops_.random({m, k}), out = ops_.random({m, n});
+    const DeviceTiming t = ops_.time_eager([&] {
+      ops::linear(ops_.ctx(), {&weight, x, bias, Activation::kGelu, out});
+    });
+    say({{"op", "encoder product"}, {"what", "fc1"}, {"m", m}, {"k", k}, {"n", n}}, t,
+        rows_bytes(n, k) + rows_bytes(m, k) + rows_bytes(m, n),
+        2.0 * static_cast<double>(m * n * k));
+  }
+}
+
 // --- Attention -----------------------------------------------------------------------------------
 
 ops::DeviceAttentionPlan planned(RecordedOps& ops, const AttentionPlan& plan, int heads) {
@@ -320,6 +340,7 @@ int run(const Options& o) {
   if (wants("products")) table.products();
   if (wants("attention")) table.attention();
   if (wants("others")) table.others();
+  if (wants("encoder")) table.encoder();
   return 0;
 }
 
@@ -331,12 +352,13 @@ int main(int argc, char** argv) {
   tandem::bench::CommandLine app(
       "Times the ops of a decoder's step, one by one, and what the device can do.");
   std::vector<std::string> parts;
-  app.add("parts", parts, "ceilings, products, attention, others; all when none is named")
-      .one_of({"ceilings", "products", "attention", "others"});
+  app.add("parts", parts, "ceilings, products, attention, others, encoder; all when none is named")
+      .one_of({"ceilings", "products", "attention", "others", "encoder"});
   app.add("--device", o.device, "number of the GPU");
   app.add("--dtype", o.dtype, "of activations and weights")
       .one_of({"float32", "float16", "bfloat16"});
   app.add("--batch", o.batches, "rows").list().range(1, 4096);
+  app.add("--encoder-rows", o.encoder_rows, "tokens of prompts").list().range(1, 1 << 20);
   app.add("--samples", o.samples, "of each time").range(1, 1000);
   app.add("--width", o.width, "of a layer").range(16, 1 << 16);
   app.add("--inner", o.inner, "of a feed-forward network").range(16, 1 << 18);

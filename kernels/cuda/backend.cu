@@ -65,6 +65,7 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   most_best_rows_ = best_rows_wanted();
   most_direct_rows_ = direct_rows_wanted();
   most_cluster_rows_ = cluster_rows_wanted();
+  least_wide_rows_ = wide_rows_wanted();
   most_step_rows_ = capability_ >= 80 ? step_rows_wanted() : 0;
   multiprocessors_ = properties.multiProcessorCount;
   cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);

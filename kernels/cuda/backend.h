@@ -91,6 +91,9 @@ class CudaBackend final : public DeviceBackend {
   // The most rows, from 9 on, of a product that cluster_tiles computes rather than direct_tiles or
   // cuBLASLt (TANDEM_CLUSTER_ROWS at construction).
   int64_t most_cluster_rows() const { return most_cluster_rows_; }
+  // The least rows of a product that wide_tiles computes rather than cuBLASLt
+  // (TANDEM_WIDE_TILES_ROWS at construction).
+  int64_t least_wide_rows() const { return least_wide_rows_; }
   // The most rows of a step that ops::decoder_step takes (TANDEM_STEP_KERNEL_ROWS at construction),
   // and what its launches share. REQUIRES: of step_memory(): more than 0.
   int64_t most_step_rows() const { return most_step_rows_; }
@@ -126,7 +129,7 @@ class CudaBackend final : public DeviceBackend {
   int64_t most_dependent_rows_ = 0;
   int most_best_rows_ = 0;
   std::optional<int> most_direct_rows_;
-  int64_t most_cluster_rows_ = 0, most_step_rows_ = 0;
+  int64_t most_cluster_rows_ = 0, most_step_rows_ = 0, least_wide_rows_ = kAnyRows;
   int multiprocessors_ = 0;
   size_t cache_bytes_ = 0;  // L2
   size_t shared_limit_ = 0, shared_of_multiprocessor_ = 0, shared_of_system_ = 0;

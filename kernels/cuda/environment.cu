@@ -10,6 +10,7 @@
 #include "kernels/cuda/linear/cluster_tiles.h"
 #include "kernels/cuda/linear/direct_tiles.h"
 #include "kernels/cuda/linear/linear_best.h"
+#include "kernels/cuda/linear/wide_tiles.h"
 #include "kernels/cuda/step/step_params.h"
 
 namespace tandem::cuda {
@@ -53,6 +54,11 @@ int best_rows_wanted() {
 std::optional<int> direct_rows_wanted() { return rows_of("TANDEM_DIRECT_ROWS", kMostDirectRows); }
 
 int cluster_rows_wanted() { return rows_of("TANDEM_CLUSTER_ROWS", kMostClusterRows).value_or(0); }
+
+int64_t wide_rows_wanted() {
+  const int rows = rows_of("TANDEM_WIDE_TILES_ROWS", kMostWideRows).value_or(0);
+  return rows > 0 ? rows : std::numeric_limits<int64_t>::max();
+}
 
 int step_rows_wanted() { return rows_of("TANDEM_STEP_KERNEL_ROWS", step::kMostRows).value_or(0); }
 

@@ -2,6 +2,7 @@
 // no device has confirmed yet.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 namespace tandem::cuda {
@@ -22,5 +23,9 @@ int cluster_rows_wanted();
 // The most rows of a step whose decoder is one kernel. TANDEM_STEP_KERNEL_ROWS: that number, from 0
 // to 8, else InputError. 0: no device has shown its gain yet.
 int step_rows_wanted();
+
+// The least rows of a product that wide_tiles multiplies. TANDEM_WIDE_TILES_ROWS: that number, or 0
+// for none, up to kMostWideRows, else InputError. None: no device has shown its gain yet.
+int64_t wide_rows_wanted();
 
 }  // namespace tandem::cuda

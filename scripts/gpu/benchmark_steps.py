@@ -16,6 +16,8 @@ library = setting("TANDEM_DIRECT_ROWS", "0")
 heads_apart = setting("TANDEM_HEAD_BEST_ROWS", "0")
 clusters = setting("TANDEM_CLUSTER_ROWS", "128")
 step_kernel = setting("TANDEM_STEP_KERNEL_ROWS", "8")
+WIDE_TILES = {"TANDEM_WIDE_TILES_ROWS": "512"}
+wide_tiles = setting(*next(iter(WIDE_TILES.items())))
 small_grid = setting("TANDEM_EMULATOR_MULTIPROCESSORS", "3")  # a real device has those that it has
 BATCHES = "1,8,32,64,128"
 REPEAT = 7
@@ -133,11 +135,13 @@ def remember(run, rows):
 
 
 def put_beside(rows, others, name):
-    rates = {(r["batch"], r["beams"], r["dtype"]): r["tokens_per_second"] for r in others}
+    plain = {(r["batch"], r["beams"], r["dtype"]): r for r in others}
     for row in rows:
-        without = rates.get((row["batch"], row["beams"], row["dtype"]))
+        without = plain.get((row["batch"], row["beams"], row["dtype"]))
         if without:
-            row[name] = row["tokens_per_second"] / without
+            row[name] = row["tokens_per_second"] / without["tokens_per_second"]
+            if row.get("prompts_ms") and without.get("prompts_ms"):
+                row[f"{name}, prompts"] = without["prompts_ms"] / row["prompts_ms"]
 
 
 def all_reduce(run):
@@ -259,6 +263,8 @@ STEPS = [
          clusters(tandem("16,32,64,128", 5, beside="of plain"))),
     Step("bench.step_kernel", "the same with one kernel for a step of up to 8 rows, beside kernel by kernel", 35, 12,
          small_grid(step_kernel(tandem("1,2,4,8", 5, beside="of plain")))),
+    Step("bench.wide_tiles", "the same with prompts' products and GELU in one kernel, beside as they are", 35, 12,
+         wide_tiles(tandem("32,128", 5, beside="of plain"))),
     Step("bench.invariant", "the same with --batch-invariant, beside without", 40, 12,
          tandem("1,32,128", 3, "--batch-invariant", beside="of plain")),
     Step("bench.processors", "the same with a least length and no repeated trigrams, beside without", 45, 15,

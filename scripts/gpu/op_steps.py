@@ -4,11 +4,11 @@ import io
 import json
 import re
 
-from benchmark_steps import SMALL, clusters, ended, measure, model
+from benchmark_steps import SMALL, WIDE_TILES, clusters, ended, measure, model
 from check_steps import Failed, NotRun, Step, google_test
 
 TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
-        "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
+        "--encoder-rows", "9,600", "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
 # A decoder layer of BART's: how often each op is in it.
 OF_A_LAYER = {("product", "qkv"): 1, ("product", "out"): 3, ("product", "fc1"): 1, ("product", "fc2"): 1, ("norm", "residual + norm"): 3,
               ("attention", "self"): 1, ("attention", "cross"): 1, ("write_kv", "one key each"): 1}
@@ -148,12 +148,22 @@ def step_kernel(run):
     return google_test(run, "cuda_test", arguments=["--gtest_filter=CudaDecoderStep.*"])
 
 
+def encoder_products(run):
+    """cuBLASLt's product and a kernel for GELU, beside one kernel for both."""
+    rows = bench_ops(run, "encoder")
+    run.environment.update(WIDE_TILES)
+    for row, one in zip(rows, bench_ops(run, "encoder")):
+        row.update({"one kernel, us": one["us"], "one kernel, TFLOP/s": one["tflop_per_second"], "of two": row["us"] / one["us"]})
+    return {"rows": rows}
+
+
 STEPS = [
     Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
     Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, table("products")),
     Step("ops.clusters", "the products of 16 to 128 rows by clusters", 40, 12,
          clusters(lambda run: {"rows": bench_ops(run, "products", "--batch", "16,32,64,128")})),
     Step("ops.step_kernel", "one kernel for a decoder's step: the bits of the ops, on this device", 40, 8, step_kernel),
+    Step("ops.encoder_products", "the first product of prompts' feed-forward with GELU: two kernels beside one", 30, 10, encoder_products),
     Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
     Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,

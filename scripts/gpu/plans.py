@@ -9,10 +9,10 @@ STEPS = {s.name: s for s in check_steps.STEPS + fault_steps.STEPS + op_steps.STE
 
 # Seconds for a plan, and its steps. Whatever a step takes, the `least` of those behind it stays for them.
 PLANS = {
-    "a": (360, ["libraries", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two",
+    "a": (380, ["libraries", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two",
                 "goldens.overlapped", "kernels.overlapped", "ops.ceilings", "bench.greedy", "bench.independent", "bench.library",
-                "bench.heads_apart", "bench.processors", "bench.tuned", "bench.clusters", "ops.step_kernel", "bench.step_kernel", "bench.f8_cache",
-                "ops.products", "ops.clusters", "ops.attention", "ops.others", "ops.overlapped", "ops.profiled", "ops.profiled_prompts"]),
+                "bench.heads_apart", "bench.processors", "bench.tuned", "bench.clusters", "ops.step_kernel", "bench.step_kernel",
+                "ops.encoder_products", "bench.wide_tiles", "bench.f8_cache", "ops.products", "ops.clusters", "ops.attention", "ops.others", "ops.overlapped", "ops.profiled", "ops.profiled_prompts"]),
     "b": (400, ["bench.model", "bench.model_t5", "goldens.float32", "goldens.drafts", "goldens.encoders", "goldens.invariant",
                 "goldens.bfloat16", "goldens.float16", "goldens.tuned", "ranks.1",
                 "ranks.2", "ranks.4", "faults.rank_killed", "sanitizer.small.racecheck", "sanitizer.memcheck", "sanitizer.initcheck",

@@ -15,7 +15,7 @@ table=$("$report" "$library") || status=$?
 [ "$status" = 0 ] || exit "$status"
 for kernel in rows_kernel tiles_kernel select_kernel draw_kernel rank_kernel layer_norm_kernel embedding_kernel write_kv_kernel \
     search_beams_kernel move_pages_kernel one_shot_kernel weight_rows_kernel weight_tiles_kernel \
-    linear_best_kernel best_tiles_kernel join_tiles_kernel join_best_kernel decoder_step_kernel; do
+    linear_best_kernel best_tiles_kernel wide_tiles_kernel join_tiles_kernel join_best_kernel decoder_step_kernel; do
   printf '%s\n' "$table" | grep -q "^| \`$kernel" || {
     echo "FAILED: the table has no $kernel"
     exit 1
@@ -26,7 +26,7 @@ if printf '%s\n' "$table" | grep -E '^\| `[^|]*` \| 0 \|'; then
   echo "FAILED: kernels without registers"
   exit 1
 fi
-"$report" "$library" --check '^(rows_kernel|tiles_kernel|weight_rows_kernel|weight_tiles_kernel|select_kernel|draw_kernel|rank_kernel|search_beams_kernel|move_pages_kernel|layer_norm_kernel|one_shot_kernel|linear_best_kernel|direct_tiles_kernel|cluster_tiles_kernel|best_tiles_kernel|join_tiles_kernel|join_best_kernel|decoder_step_kernel)'
+"$report" "$library" --check '^(rows_kernel|tiles_kernel|weight_rows_kernel|weight_tiles_kernel|select_kernel|draw_kernel|rank_kernel|search_beams_kernel|move_pages_kernel|layer_norm_kernel|one_shot_kernel|linear_best_kernel|direct_tiles_kernel|cluster_tiles_kernel|wide_tiles_kernel|best_tiles_kernel|join_tiles_kernel|join_best_kernel|decoder_step_kernel)'
 
 # What it does not find it does not pass.
 status=0

@@ -38,4 +38,21 @@ __device__ __forceinline__ float4 load_from_block(const float4* own, unsigned ra
   return value;
 }
 
+// At the copy barrier (bulk_copy.cuh) that stands where `own` is in block `rank` of the cluster.
+// What the thread did before is seen by who waits there.
+__device__ __forceinline__ void arrive_in_block(uint64_t* own, unsigned rank) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n\t"
+      ".reg .b32 there;\n\t"
+      "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t"
+      "}" ::"r"(shared_address(own)),
+      "r"(rank)
+      : "memory");
+#else
+  __trap();
+#endif
+}
+
 }  // namespace tandem::cuda

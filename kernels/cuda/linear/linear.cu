@@ -7,6 +7,7 @@
 #include "kernels/cuda/linear/epilogue.cuh"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/linear/weight_products.h"
+#include "kernels/cuda/linear/wide_tiles.h"
 #include "kernels/cuda/ops_cuda.h"
 
 namespace tandem::cuda {
@@ -144,6 +145,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   if (invariant) return weight_rows(p, stream_of(ctx));
   if (p.rows <= backend.most_direct_rows(p) && takes_direct_tiles(p, capability))
     return direct_tiles(p, stream_of(ctx));
+  if (p.rows >= backend.least_wide_rows() && takes_wide_tiles(p, capability) &&
+      wide_tiles(p, backend.multiprocessors(), stream_of(ctx)))
+    return;
   const bool relu = args.activation == Activation::kRelu;
   if (!multiply(ctx, args.x, args.weight->data(), p.k, args.bias, relu, args.out))
     return weight_rows(p, stream_of(ctx));

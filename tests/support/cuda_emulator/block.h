@@ -11,6 +11,7 @@
 #include "cuda_emulator.h"
 #include "grid.h"
 #include "sanitizers.h"
+#include "warp_groups.h"
 
 namespace cuda_emulator {
 
@@ -86,6 +87,8 @@ class Block {
   bool grid_reached(uint32_t* at, uint32_t value);
   void grid_add(uint32_t* at, uint32_t value);
   const unsigned char* in_block_of_cluster(const void* own, size_t bytes, unsigned rank);
+  void arrive_in_block(const uint64_t* at, unsigned rank);
+  void copy_to_blocks(const BoxCopy& copy, unsigned blocks);
   void wake(unsigned thread);
   unsigned lane() const { return running_ % kWarp; }
   unsigned running_index() const { return running_; }
@@ -93,6 +96,9 @@ class Block {
   bool has_ended(unsigned thread) const { return threads_[thread].state == Thread::State::kEnded; }
   Random& random() { return random_; }
   BulkCopies& bulk_copies() { return bulk_copies_; }
+  WarpGroups& warp_groups() { return warp_groups_; }
+  // What has this address, as shared_address() gives them.
+  const unsigned char* in_window(uint64_t address) const;
   bool is_shared(const void* at, size_t bytes) const;
   unsigned char* shared() { return shared_; }
   Thread& running() { return threads_[running_]; }
@@ -100,6 +106,8 @@ class Block {
   [[noreturn]] void fail(const std::string& what);
 
  private:
+  // The address of the window's first 1024 bytes: the system has those before on hardware.
+  static constexpr uint64_t kWindow = 1024;
   void shuffle(std::vector<uint32_t>& items);
   void run_block(uint32_t number);
   void add_worker();
@@ -112,6 +120,8 @@ class Block {
   void wait(const char* name, unsigned mask);
   void pass_block_barrier();
   void pass_meeting(Warp& warp, size_t at);
+  void do_posted();
+  void* place_to_change(const void* own, size_t bytes, unsigned rank);
   [[noreturn]] void fail_stuck();
 
   const Kernel* kernel_ = nullptr;
@@ -129,6 +139,7 @@ class Block {
   unsigned barrier_arrived_ = 0;
   BlockVotes votes_{};
   BulkCopies bulk_copies_{*this};
+  WarpGroups warp_groups_{*this};
 
   // Stacks side by side: those of all blocks of a grid, with a guard each, were more areas of
   // memory than a process may have.
@@ -145,5 +156,8 @@ class Block {
   unsigned rank_ = 0;                // in one of them
   bool meets_cluster_ = false;       // a thread is in Cluster::meet, or was
 };
+
+// The block that this OS thread runs.
+Block& here(const char* what);
 
 }  // namespace cuda_emulator

@@ -9,13 +9,24 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "cuda_emulator.h"
+
 namespace cuda_emulator {
 
 class Block;
+
+// A box of a matrix as a tile.
+struct BoxCopy {
+  void* tile;
+  TensorMatrix matrix;
+  int row, column;
+  const uint64_t* barrier;
+};
 
 class BulkCopies {
  public:
@@ -28,6 +39,13 @@ class BulkCopies {
   void arrive(const uint64_t* at, uint64_t bytes);
   void wait(const uint64_t* at, unsigned parity);
   void copy(void* to, const void* from, size_t bytes, const uint64_t* at);
+  // from: the block of the cluster that asks, if it is another one.
+  void copy_box(const BoxCopy& copy, int from = kOwn);
+  void arrive_from_afar(const uint64_t* at);
+  // Block `rank` learns what the running thread knows.
+  void tell(unsigned rank);
+  // What the threads of the running warp have not waited for may not be there.
+  void need_seen(const void* at, size_t bytes) const;
 
   bool any() const { return !copies_.empty(); }
   // Lets one of them, any, happen.
@@ -58,23 +76,28 @@ class BulkCopies {
   };
   struct Copy {
     void* to;
-    const void* from;
     size_t bytes;
     const uint64_t* barrier;
+    std::function<void(unsigned char* to)> fill;
     uint64_t phase;
+    Threads seen;  // who has waited for the phase, or met one who has
   };
 
+  static constexpr int kOwn = -1;
+  void add(Copy copy, int from = kOwn);
   Barrier& find(const uint64_t* at, const char* what);
   void settle(const uint64_t* at, Barrier& barrier);
   void forget_readers(const uint64_t* at, Barrier& barrier);
-  void need_met(const Barrier& barrier) const;
-  static bool overlap(const Copy& a, const Copy& b);
+  void need_met(const uint64_t* at, int from) const;
+  static bool overlap(const Copy& copy, const void* at, size_t bytes);
+  bool is_coming(const void* at, size_t bytes) const;
   static Threads known_to(unsigned thread, const Barrier& barrier);
 
   Block& block_;
   std::map<const uint64_t*, Barrier> barriers_;
-  std::vector<Copy> copies_;  // under way
-  std::vector<Copy> places_;  // the last that came to each place
+  std::vector<Copy> copies_;   // under way
+  std::map<int, Known> told_;  // to other blocks of the cluster
+  std::vector<Copy> places_;   // the last that came to each place
 };
 
 }  // namespace cuda_emulator

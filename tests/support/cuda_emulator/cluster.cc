@@ -2,6 +2,7 @@
 #include "cluster.h"
 
 #include <thread>
+#include <utility>
 
 #include "block.h"
 
@@ -23,7 +24,11 @@ void Cluster::begin(unsigned rank, unsigned char* shared) {
     passed_.wait(lock, [this, before = clusters_] { return clusters_ != before; });
     return;
   }
-  for (OfBlock& block : blocks_) block.ended = false, block.read_at = 0;
+  for (OfBlock& block : blocks_) {
+    block.ended = block.asleep = false;
+    block.posted.clear();
+    block.read_at = 0;
+  }
   begun_ = met_ = 0;
   barriers_ = 0;
   alive_ = size();
@@ -43,8 +48,38 @@ void Cluster::meet() {
   const uint64_t before = barriers_;
   ++met_;
   pass_if_all_met();
+  look_whether_stuck();
   // (No barrier passes without this block, so the number goes one up.)
   passed_.wait(lock, [&] { return barriers_ != before; });
+}
+
+void Cluster::post(unsigned rank, Work work) {
+  std::lock_guard lock(mutex_);
+  blocks_[rank].posted.push_back(std::move(work));
+  passed_.notify_all();
+}
+
+std::vector<Cluster::Work> Cluster::take(unsigned rank) {
+  std::lock_guard lock(mutex_);
+  return std::exchange(blocks_[rank].posted, {});
+}
+
+void Cluster::look_whether_stuck() {
+  unsigned idle = met_;
+  for (const OfBlock& block : blocks_) idle += block.asleep && block.posted.empty();
+  if (idle < alive_ || idle == met_) return;
+  stuck_ = true;
+  passed_.notify_all();
+}
+
+bool Cluster::wait_for_post(unsigned rank) {
+  std::unique_lock lock(mutex_);
+  OfBlock& own = blocks_[rank];
+  own.asleep = true;
+  look_whether_stuck();
+  passed_.wait(lock, [&] { return !own.posted.empty() || stuck_; });
+  own.asleep = false;
+  return !own.posted.empty();
 }
 
 unsigned char* Cluster::shared_of(unsigned rank, std::string& why) {
@@ -68,6 +103,7 @@ bool Cluster::end(unsigned rank) {
   blocks_[rank].ended = true;
   --alive_;
   pass_if_all_met();
+  look_whether_stuck();
   return true;
 }
 

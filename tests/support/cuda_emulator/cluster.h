@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -31,6 +32,13 @@ class Cluster {
   void meet();
   // The shared memory of block `rank`; null with the reason in `why` where nobody may read it.
   unsigned char* shared_of(unsigned rank, std::string& why);
+  using Work = std::function<void(Block&)>;
+  // Lets block `rank`, which shared_of() has given, do something when its threads next make way.
+  void post(unsigned rank, Work work);
+  std::vector<Work> take(unsigned rank);
+  // For block `rank`, none of whose threads can go on: waits for what others post. False: no block
+  // of the cluster can go on.
+  bool wait_for_post(unsigned rank);
   // False if others may still read this block's shared memory.
   bool end(unsigned rank);
   unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
@@ -39,9 +47,12 @@ class Cluster {
   struct OfBlock {
     unsigned char* shared = nullptr;
     bool ended = false;
+    bool asleep = false;  // in wait_for_post
+    std::vector<Work> posted;
     uint64_t read_at = 0;  // barriers that had passed when it was last read; 0: it was not
   };
   void pass_if_all_met();
+  void look_whether_stuck();
 
   std::mutex mutex_;
   std::condition_variable passed_;
@@ -49,6 +60,7 @@ class Cluster {
   unsigned begun_ = 0, alive_ = 0, met_ = 0;
   uint64_t clusters_ = 0;  // that have begun
   uint64_t barriers_ = 0;  // of this one
+  bool stuck_ = false;
 };
 
 }  // namespace cuda_emulator

@@ -61,7 +61,9 @@ void Block::run(const Kernel& kernel, unsigned rank, Cluster* cluster, Grid* gri
   for (unsigned i = 0; i < order_.size(); ++i) order_[i] = i;
   // The last byte that a kernel may touch is the last one of the allocation: ASan sees the rest.
   void* memory = nullptr;
-  if (posix_memalign(&memory, 128, std::max<size_t>(kernel.shared, 1)) != 0) std::abort();
+  // (Places of a cluster's blocks are alike, as alignments that kernels make themselves are.)
+  const size_t alignment = kernel.cluster > 1 ? 1024 : 128;
+  if (posix_memalign(&memory, alignment, std::max<size_t>(kernel.shared, 1)) != 0) std::abort();
   const std::unique_ptr<void, void (*)(void*)> owner(memory, std::free);
   shared_ = static_cast<unsigned char*>(memory);
   blockDim = b;
@@ -90,6 +92,7 @@ void Block::run_block(uint32_t number) {
   block_ = blockIdx = {number % g.x, number / g.x % g.y, number / g.x / g.y};
   std::memset(shared_, 0xff, kernel_->shared);
   poison_static_shared();
+  warp_groups_.begin_block(kernel_->shared);
   if (cluster_) cluster_->begin(rank_, shared_);
   alive_ = static_cast<unsigned>(threads_.size());
   for (unsigned w = 0; w < warps_.size(); ++w) {
@@ -104,8 +107,10 @@ void Block::run_block(uint32_t number) {
   begun_ = 0;
   switch_to(next());
   if (alive_ != 0) fail_stuck();
+  do_posted();
   note_static_shared(kernel_->type);
   bulk_copies_.end_block();
+  warp_groups_.end_block();
   if (grid_) grid_->end(rank_);
   if (cluster_ && !cluster_->end(rank_))
     fail(
@@ -117,11 +122,13 @@ void Block::run_block(uint32_t number) {
 // where nobody can go on.
 Worker& Block::next() {
   for (;;) {
+    do_posted();
     const size_t choices = runnable_.size() + order_.size() - begun_;
     if (bulk_copies_.any() && (choices == 0 ? alive_ > 0 : random_.below(16) == 0)) {
       bulk_copies_.happen();
       continue;
     }
+    if (choices == 0 && alive_ > 0 && cluster_ && cluster_->wait_for_post(rank_)) continue;
     if (choices == 0) return scheduler_;
     const size_t choice = random_.below(static_cast<uint32_t>(choices));
     if (choice < runnable_.size()) {
@@ -299,8 +306,6 @@ void Block::fail_stuck() {
   fail(text + bulk_copies_.missing());
 }
 
-namespace {
-
 Block& here(const char* what) {
   if (!current) {
     std::fprintf(stderr, "cuda_emulator: %s outside of a kernel\n", what);
@@ -308,8 +313,6 @@ Block& here(const char* what) {
   }
   return *current;
 }
-
-}  // namespace
 
 void run_kernel(const Kernel& kernel) {
   // One for each OS thread: its fibers are kept for the next kernel.

@@ -188,7 +188,7 @@ template <class T>
 void __stcg(T* at, cuda_emulator::Same<T> value) {
   *at = value;
 }
-inline size_t __cvta_generic_to_shared(const void* at) { return reinterpret_cast<size_t>(at); }
+inline size_t __cvta_generic_to_shared(const void* at) { return cuda_emulator::shared_address(at); }
 
 // --- bits ---
 inline int __popc(unsigned v) { return std::popcount(v); }

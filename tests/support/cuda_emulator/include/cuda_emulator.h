@@ -126,6 +126,36 @@ void arrive_at_copies(const uint64_t* at, uint64_t bytes);
 void wait_for_copies(const uint64_t* at, unsigned parity);
 void bulk_copy(void* to, const void* from, size_t bytes, const uint64_t* at);
 
+// A matrix of 16-bit elements, of which boxes of 64 columns come as tiles, their rows swizzled by
+// 128 bytes, with zeros outside of the matrix (cp.async.bulk.tensor).
+struct TensorMatrix {
+  const unsigned char* first;
+  int64_t rows, columns, pitch;
+  int box_rows;
+};
+void tensor_copy(void* tile, const TensorMatrix& matrix, int row, int column, const uint64_t* at);
+
+// The address of a place in the dynamic shared memory, as instructions have it.
+size_t shared_address(const void* at);
+
+// Products of warp groups (wgmma; warp_groups.h lists their mistakes): sums, which are columns / 2,
+// descriptors of the tiles.
+struct GroupProduct {
+  float* sums;
+  uint64_t a, b;
+  bool add, bf16;
+  int columns;
+  bool is_same(const GroupProduct& o) const {
+    return a == o.a && b == o.b && add == o.add && bf16 == o.bf16 && columns == o.columns;
+  }
+};
+void group_fence();
+void group_multiply(GroupProduct product);
+void group_commit();
+void group_wait(unsigned left);
+// What the thread has stored in shared memory is there for products (fence.proxy.async).
+void stores_before_async();
+
 // Says where it is (kernel, block, thread) and aborts.
 [[noreturn]] void fail(const char* what);
 
