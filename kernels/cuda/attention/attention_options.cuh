@@ -17,10 +17,6 @@ struct WindowEdges {
   __device__ bool sees(int query, int32_t key) const {
     return key >= back + query && key <= ahead + query;
   }
-  // Of a range of keys: whether each of the item's queries sees all of it.
-  __device__ bool all_see(const AttentionWork& work, int32_t first, int32_t last) const {
-    return first >= back + work.queries - 1 && last <= ahead;
-  }
 };
 
 // Leaves of an item the keys that one of its queries sees, from a multiple of `step` on, and of its
