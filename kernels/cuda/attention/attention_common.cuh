@@ -86,15 +86,6 @@ void for_type(DType dtype, const Body& body) {
 
 // --- Where keys and values lie ------------------------------------------------------------------
 
-// Says what a pointer points to: else loads ask what memory it is.
-template <class T>
-__device__ __forceinline__ T* in_global(T* at) {
-#if defined(__CUDA_ARCH__)
-  __builtin_assume(__isGlobal(at));
-#endif
-  return at;
-}
-
 // at + a * b: one instruction. (Of 64-bit factors it is several, and a compiler that has widened
 // one of them outside of a loop does not find back.)
 template <class Byte>
@@ -102,7 +93,8 @@ __device__ __forceinline__ Byte* forward(Byte* at, int32_t a, int32_t b) {
 #if defined(__CUDA_ARCH__)
   Byte* to;
   asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(a), "r"(b), "l"(at));
-  return in_global(to);
+  __builtin_assume(__isGlobal(to));  // else loads ask what memory it is
+  return to;
 #else
   return at + int64_t{a} * b;
 #endif

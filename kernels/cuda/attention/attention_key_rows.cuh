@@ -21,8 +21,7 @@ struct KeyRows {
   // Of pages in 8 bits: the scales of this head's keys, beside each other as pages and rows are.
   // Values and their scales are so far behind (and pointers to them would take registers).
   const char* k_scales = nullptr;
-  int32_t scale_row = 0, scale_page = 0;
-  uint32_t value_scales = 0;  // (a sign would take a register)
+  int32_t scale_row = 0, scale_page = 0, value_scales = 0;
 
   // Fills `staged` with the chunk's page numbers; the caller synchronises. first_element: of a
   // head, the lane's.
@@ -53,7 +52,7 @@ struct KeyRows {
       const int size = p.args.head_dim;
       const Scale* const first = static_cast<const Scale*>(p.args.scales) + at / size;
       k_scales = reinterpret_cast<const char*>(first);
-      value_scales = static_cast<uint32_t>(p.args.value_offset / size * int{sizeof(Scale)});
+      value_scales = static_cast<int32_t>(p.args.value_offset / size * int{sizeof(Scale)});
       scale_row = static_cast<int32_t>(p.k_row / size * int{sizeof(Scale)});
       scale_page = static_cast<int32_t>(p.args.page_stride / size * int{sizeof(Scale)});
     }
@@ -73,11 +72,11 @@ struct KeyRows {
     const char* const key_at = place(k, k_row);
     load_lane(key_at, key_slice);
     if constexpr (kIn8Bits<Stored>) {
-      load_lane(in_global(key_at + p.value_offset), value_slice);
+      load_lane(forward(key_at, static_cast<int32_t>(p.value_offset), 1), value_slice);
       using Scale = typename Stored::Scale;
       const char* const at = forward(forward(k_scales, number, scale_page), row, scale_row);
       key_slice.scale = *reinterpret_cast<const Scale*>(at);
-      value_slice.scale = *reinterpret_cast<const Scale*>(in_global(at + value_scales));
+      value_slice.scale = *reinterpret_cast<const Scale*>(forward(at, value_scales, 1));
     } else {
       load_lane(place(v, v_row), value_slice);
     }

@@ -7,16 +7,16 @@
 namespace tandem::cuda::rows {
 
 // Of a block's query i: bias(score, i, key): what a score becomes; sees(work, i, key): whether it
-// sees a key. all_see: all queries all keys of [first, last].
+// sees a key. all_see: all queries all keys of [first, last]; false for some of which they do.
+// (Differences of keys and queries: sums of an edge and a query would wait in a register each.)
 struct NoWindow {
   static constexpr bool kOptions = false;
   using Which = HeadQueries;
-  // A query that sees nothing of an item has end <= key.
   __device__ bool sees(const AttentionWork& work, int i, int32_t key) const {
-    return key < min(work.key_end, work.position + i + 1);
+    return key < work.key_end && key - i <= work.position;
   }
   __device__ bool all_see(const AttentionWork& work, int32_t, int32_t last) const {
-    return last <= min(work.key_end - 1, work.position);
+    return last < work.key_end && last <= work.position;
   }
 };
 struct NoBias : NoWindow {
@@ -45,13 +45,12 @@ struct WithOptions : SoftCap {
     back = edges.back;
     ahead = min(edges.ahead, item.position);
   }
-  // (Differences: sums of an edge and each query's number would wait in a register each.)
   __device__ bool sees(const AttentionWork&, int i, int32_t key) const {
     const int32_t at = key - which.query(i);
     return at >= back && at <= ahead && key < work.key_end;
   }
   __device__ bool all_see(const AttentionWork&, int32_t first, int32_t last) const {
-    return first - work.queries + 1 >= back && last <= ahead && last < work.key_end;
+    return first - (kRowsPerBlock - 1) >= back && last <= ahead && last < work.key_end;
   }
   __device__ float operator()(float score, int i, int32_t key) const {
     score = capped(score);
