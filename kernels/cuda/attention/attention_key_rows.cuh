@@ -8,6 +8,15 @@
 
 namespace tandem::cuda::rows {
 
+// x. A compiler knows no longer that it is the same for all items of a block: what is made of it
+// waits in no register from one to the next.
+__device__ __forceinline__ int made_anew(int x) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 // Where the keys and values of an item and a head are, for one lane.
 template <class Stored>
 struct KeyRows {
@@ -95,7 +104,7 @@ struct KeyRows {
 template <class Type, class Stored>
 __device__ __forceinline__ void store_own_keys(const NewKeys& p, const AttentionWork& work) {
   using T = typename Type::Element;
-  const int head = kv_head_of_block(), thread = static_cast<int>(threadIdx.x);
+  const int head = kv_head_of_block(), thread = made_anew(static_cast<int>(threadIdx.x));
   for (int i = 0; i < work.queries; ++i) {
     const int32_t key = work.position + i;
     const int64_t token = work.query_row + i;

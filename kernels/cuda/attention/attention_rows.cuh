@@ -78,7 +78,7 @@ constexpr int kBlocks = kOneBatch<V, kQueries>           ? 3
 
 // Whether what says of an item which it is waits in shared memory, where it takes no registers.
 template <class V, int kQueries>
-constexpr bool kSharedWork = kQueries > 1 && (V::Bias::kOptions || kIn8Bits<typename V::Stored> ||
+constexpr bool kSharedWork = kQueries > 1 && (V::Bias::kOptions ||
                                               !std::is_same_v<typename V::Bias, NoBias>);
 
 template <class V, int kQueries>
@@ -97,8 +97,8 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int 
   }
   const typename V::Bias::Which which(p, kQueries);
   if (V::Bias::kOptions && which.count(work) <= 0) return;
-  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), Lanes<Type, V::kDim>::first(),
-                                         pages);
+  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(),
+                                         made_anew(Lanes<Type, V::kDim>::first()), pages);
   queries.template load<V::kAligned>(p.args, work, which, p.scale_log2);
   if (p.args.written.k != nullptr) store_own_keys<Type, typename V::Stored>(p.args.written, work);
   const auto attend_all = [&](const AttentionWork& of) {

@@ -64,14 +64,16 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
   wait_for_earlier_kernels();
   static_assert(S::kRows <= kWarps, "the last block has a warp for each row");
   __shared__ Part of_warps[kWarps][S::kRows];
+  __shared__ int32_t x_rows[S::kRows];  // (addresses in memory would wait in registers)
   __shared__ bool is_last;
   const WeightProduct& p = b.of.product;
+  if (static_cast<int>(threadIdx.x) < S::kRows)
+    x_rows[threadIdx.x] = b.of.x_rows[min(static_cast<int64_t>(threadIdx.x), p.rows - 1)];
+  __syncthreads();
   Part mine = no_part<double>();  // of row lane / (kWarpSize / kRows)
 #pragma unroll 1
   for (int64_t first = own; first < p.n; first += step) {
-    LaneSums<T, Plain<T>, S> of_lane(p, first, [&](int r) {
-      return static_cast<int64_t>(b.of.x_rows[min(static_cast<int64_t>(r), p.rows - 1)]);
-    });
+    LaneSums<T, Plain<T>, S> of_lane(p, first, [&](int r) { return int64_t{x_rows[r]}; });
     of_lane.add_all();
     take_features<S>(b.of, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
   }
@@ -80,6 +82,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
   __syncthreads();
   if (static_cast<int64_t>(threadIdx.x) < min(static_cast<int64_t>(S::kRows), p.rows)) {
     Part all = of_warps[0][threadIdx.x];
+#pragma unroll 1
     for (int w = 1; w < kWarps; ++w) all = joined(all, of_warps[w][threadIdx.x]);
     b.parts[int64_t{threadIdx.x} * gridDim.x + blockIdx.x] = all;
     __threadfence();
