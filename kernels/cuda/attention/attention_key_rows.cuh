@@ -8,15 +8,6 @@
 
 namespace tandem::cuda::rows {
 
-// x. A compiler knows no longer that it is the same for all items of a block: what is made of it
-// waits in no register from one to the next.
-__device__ __forceinline__ int made_anew(int x) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("" : "+r"(x));
-#endif
-  return x;
-}
-
 // Where the keys and values of an item and a head are, for one lane.
 template <class Stored>
 struct KeyRows {

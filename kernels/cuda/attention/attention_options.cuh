@@ -43,6 +43,13 @@ struct SoftCap {
 
   __device__ explicit SoftCap(const AttentionParams& p)
       : cap(p.soft_cap * static_cast<float>(kLog2e)), inverse(1.0f / cap) {}
+  // For where registers are few: `inverse` is kept, the other made of the parameter at each use.
+  __device__ SoftCap(float soft_cap, float kept_inverse) : inverse(kept_inverse) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+f"(soft_cap));
+#endif
+    cap = soft_cap * static_cast<float>(kLog2e);
+  }
   __device__ float capped(float score) const {
     return cap == 0.0f ? score : cap * tanhf(score * inverse);
   }

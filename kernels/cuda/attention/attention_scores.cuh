@@ -31,16 +31,17 @@ struct WithBias : NoWindow {
     return row.add(score, key - query);
   }
 };
-struct WithOptions : SoftCap {
+struct WithOptions {
   static constexpr bool kOptions = true;
   using Which = GroupQueries;
   const AttentionParams& p;
   const AttentionWork& work;
   const GroupQueries& which;
+  float inverse_cap;
   int32_t back, ahead;  // query 0 sees [back, ahead], as far as the item has them
   __device__ WithOptions(const AttentionParams& params, const AttentionWork& item,
                          const GroupQueries& queries)
-      : SoftCap(params), p(params), work(item), which(queries) {
+      : p(params), work(item), which(queries), inverse_cap(SoftCap(params).inverse) {
     const WindowEdges edges(params, item);
     back = edges.back;
     ahead = min(edges.ahead, item.position);
@@ -53,7 +54,7 @@ struct WithOptions : SoftCap {
     return first - (kRowsPerBlock - 1) >= back && last <= ahead && last < work.key_end;
   }
   __device__ float operator()(float score, int i, int32_t key) const {
-    score = capped(score);
+    score = SoftCap(p.soft_cap, inverse_cap).capped(score);
     return p.bias == nullptr ? score : BiasRow(p, work, which.head(i)).add(score, key - which.query(i));
   }
 };
