@@ -78,8 +78,7 @@ constexpr int kBlocks = kOneBatch<V, kQueries>           ? 3
 
 // Whether what says of an item which it is waits in shared memory, where it takes no registers.
 template <class V, int kQueries>
-constexpr bool kSharedWork = kQueries > 1 && (V::Bias::kOptions ||
-                                              !std::is_same_v<typename V::Bias, NoBias>);
+constexpr bool kSharedWork = kQueries > 1 && V::Bias::kOptions;
 
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int item) {

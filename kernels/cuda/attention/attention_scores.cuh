@@ -8,10 +8,12 @@ namespace tandem::cuda::rows {
 
 // Of a block's query i: bias(score, i, key): what a score becomes; sees(work, i, key): whether it
 // sees a key. all_see: all queries all keys of [first, last]; false for some of which they do.
-// (Differences of keys and queries: sums of an edge and a query would wait in a register each.)
+// (Differences of keys and queries: sums of an edge and a query would wait in a register each. Only
+// with a bias and 8 queries the sums take fewer.)
 struct NoWindow {
   static constexpr bool kOptions = false;
   using Which = HeadQueries;
+  template <int kQueries>
   __device__ bool sees(const AttentionWork& work, int i, int32_t key) const {
     return key < work.key_end && key - i <= work.position;
   }
@@ -27,6 +29,11 @@ struct WithBias : NoWindow {
   BiasRow row;
   __device__ WithBias(const AttentionParams& p, const AttentionWork& work, const HeadQueries& which)
       : row(p, work, which.head(0)) {}
+  template <int kQueries>
+  __device__ bool sees(const AttentionWork& work, int i, int32_t key) const {
+    if constexpr (kQueries > 4) return key < min(work.key_end, work.position + i + 1);
+    return NoWindow::sees<kQueries>(work, i, key);
+  }
   __device__ float operator()(float score, int query, int32_t key) const {
     return row.add(score, key - query);
   }
@@ -46,6 +53,7 @@ struct WithOptions {
     back = edges.back;
     ahead = min(edges.ahead, item.position);
   }
+  template <int kQueries>
   __device__ bool sees(const AttentionWork&, int i, int32_t key) const {
     const int32_t at = key - which.query(i);
     return at >= back && at <= ahead && key < work.key_end;

@@ -111,14 +111,14 @@ __device__ __forceinline__ const T* pieces_behind(const T* at, uint32_t pieces) 
 #endif
 }
 
-// A lane's sums over its pieces.
-template <class T, class Kind, class S>
+// A lane's sums over its pieces. kSparing: in fewer registers, for a kernel that goes on behind.
+template <class T, class Kind, class S, bool kSparing = false>
 struct LaneSums {
   using Piece = Stored<Kind, S::kWhole>;
   static constexpr int kStep = Kind::kElements * kWarpSize;  // from a lane's piece to its next
   // Many rows of x: how far they are behind the first, in pieces of 16 bytes. (Pointers would take
   // twice the registers.)
-  static constexpr bool kPieces = S::kWhole && S::kRows > 4;
+  static constexpr bool kPieces = kSparing && S::kWhole && S::kRows > 4;
   using Row = std::conditional_t<kPieces, uint32_t, const T*>;
   const WeightProduct& p;
   Row x[S::kRows];
@@ -185,13 +185,15 @@ struct LaneSums {
   }
 
   __device__ __forceinline__ void add_all() {
-    int64_t at = made_anew(static_cast<int>(threadIdx.x % kWarpSize) * Kind::kElements);
+    auto at = static_cast<int64_t>(threadIdx.x % kWarpSize) * Kind::kElements;
+    if constexpr (kSparing) at = made_anew(static_cast<int>(at));
 #pragma unroll
     for (int n = 0; n < S::kAhead; ++n) load(next[n], at + n * kStep);
     // Rounds that all lanes have whole, without a question; then what is left.
-    const uint32_t rounds = static_cast<uint32_t>(p.k) / (S::kAhead * kStep);
+    using Count = std::conditional_t<kSparing, uint32_t, int64_t>;
+    const Count rounds = static_cast<Count>(p.k) / (S::kAhead * kStep);
 #pragma unroll 1
-    for (uint32_t round = 0; round < rounds; ++round, at += S::kAhead * kStep)
+    for (Count round = 0; round < rounds; ++round, at += S::kAhead * kStep)
 #pragma unroll
       for (int n = 0; n < S::kAhead; ++n) add(next[n], at + n * kStep);
 #pragma unroll

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
   Part mine = no_part<double>();  // of row lane / (kWarpSize / kRows)
 #pragma unroll 1
   for (auto first = static_cast<int32_t>(own); first < static_cast<int32_t>(p.n); first += step) {
-    LaneSums<T, Plain<T>, S> of_lane(p, first, [&](int r) { return int64_t{x_rows[r]}; });
+    LaneSums<T, Plain<T>, S, true> of_lane(p, first, [&](int r) { return int64_t{x_rows[r]}; });
     of_lane.add_all();
     take_features<S>(b.of, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
   }

@@ -41,6 +41,7 @@ struct StepBias {
         shift(p.bias_zero - t.work.query_position),
         first(first_query) {}
   __device__ int query(int i) const { return first + i; }
+  template <int kQueries>
   __device__ bool sees(const AttentionWork& work, int i, int32_t key) const {
     return key < min(work.key_end, work.position + query(i) + 1);
   }
