@@ -76,9 +76,15 @@ constexpr int kBlocks = kOneBatch<V, kQueries>           ? 3
                         : kQueries <= 4 && V::kOneVector ? 2
                                                          : 1;
 
-// Whether what says of an item which it is waits in shared memory, where it takes no registers.
+// Whether what says of an item which it is waits in shared memory, where it takes no registers. (Of
+// 8-bit pages compilers for GPUs before Hopper then spill others.)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <class V, int kQueries>
+constexpr bool kSharedWork = kQueries > 1 && V::Bias::kOptions && !kIn8Bits<typename V::Stored>;
+#else
 template <class V, int kQueries>
 constexpr bool kSharedWork = kQueries > 1 && V::Bias::kOptions;
+#endif
 
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int item) {
