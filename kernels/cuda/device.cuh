@@ -52,7 +52,7 @@ __device__ __forceinline__ Word load_as(const void* from) {
 #endif
 }
 
-// x. A compiler no longer knows that it is the same in all rounds of a loop: what is made of it waits
+// x. A compiler no longer knows that all rounds of a loop have the same: what is made of it waits
 // in no register from one to the next.
 __device__ __forceinline__ int made_anew(int x) {
 #if defined(__CUDA_ARCH__)

@@ -157,9 +157,7 @@ struct GroupQueries {
   int most, first;
   Divider group;
   __device__ GroupQueries(const AttentionKernelParams& p, int most_queries)
-      : most(most_queries),
-        first(static_cast<int>(blockIdx.y) * most_queries),
-        group(p.group) {}
+      : most(most_queries), first(static_cast<int>(blockIdx.y) * most_queries), group(p.group) {}
   __device__ int count(const AttentionWork& work) const {
     return min(most, work.queries * static_cast<int>(group.divisor) - first);
   }

@@ -95,7 +95,9 @@ struct Running {
         }
       }
     }
-    const auto sees = [&](int i, int j) { return bias.template sees<kQueries>(work, i, key + j * L::kGroups); };
+    const auto sees = [&](int i, int j) {
+      return bias.template sees<kQueries>(work, i, key + j * L::kGroups);
+    };
 #pragma unroll
     for (int i = 0; i < kQueries; ++i) {
       float top = maximum[i];

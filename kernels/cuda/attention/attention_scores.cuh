@@ -63,7 +63,8 @@ struct WithOptions {
   }
   __device__ float operator()(float score, int i, int32_t key) const {
     score = SoftCap(p.soft_cap, inverse_cap).capped(score);
-    return p.bias == nullptr ? score : BiasRow(p, work, which.head(i)).add(score, key - which.query(i));
+    return p.bias == nullptr ? score
+                             : BiasRow(p, work, which.head(i)).add(score, key - which.query(i));
   }
 };
 

@@ -100,8 +100,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
   mine = joined_over(mine, kWarpSize / S::kRows);
   constexpr int kLanes = kWarpSize / S::kRows;  // that have one row
   const int thread = thread_again();
-  if (thread % kLanes == 0)
-    of_warps[thread / kWarpSize][thread % kWarpSize / kLanes] = mine;
+  if (thread % kLanes == 0) of_warps[thread / kWarpSize][thread % kWarpSize / kLanes] = mine;
   __syncthreads();
   if (thread < min(static_cast<int64_t>(S::kRows), p.rows)) {
     Part all = of_warps[0][thread];

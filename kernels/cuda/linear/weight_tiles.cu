@@ -121,18 +121,20 @@ struct Tile {
     for (int i = thread; i < kTileFeatures * kTileStepBytes / 16; i += kThreads) {
       const int row = i / (kTileStepBytes / 16), at = i % (kTileStepBytes / 16) * 16;
       const bool there = feature + row < static_cast<int>(p.n);
-      cp_async_16(&stage.weight[row][at],
-                  weight + (there ? int64_t{feature + row} * p.pitch + step * kTileStepBytes + at : 0),
-                  there);
+      cp_async_16(
+          &stage.weight[row][at],
+          weight + (there ? int64_t{feature + row} * p.pitch + step * kTileStepBytes + at : 0),
+          there);
     }
     const T* x = static_cast<const T*>(p.x);
 #pragma unroll
     for (int i = thread; i < kTokens * kPieces; i += kThreads) {
       const int row = i / kPieces, piece = i % kPieces;
       const int k = step * kStep + piece * 8;
-      const bool there = token + row < static_cast<int>(p.rows) && k < static_cast<int>(p.k);  // k % 8 = 0
-      cp_async_16(&stage.x[row][piece_at(piece)], x + (there ? int64_t{token + row} * p.x_stride + k : 0),
-                  there);
+      const bool there =
+          token + row < static_cast<int>(p.rows) && k < static_cast<int>(p.k);  // k % 8 = 0
+      cp_async_16(&stage.x[row][piece_at(piece)],
+                  x + (there ? int64_t{token + row} * p.x_stride + k : 0), there);
     }
   }
 };
