@@ -52,6 +52,15 @@ __device__ __forceinline__ Word load_as(const void* from) {
 #endif
 }
 
+// x. A compiler no longer knows that all rounds of a loop have the same: what is made of it waits
+// in no register from one to the next.
+__device__ __forceinline__ int made_anew(int x) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 // Sum over a block of up to 1024 threads, in whole warps. Every thread gets it.
 // `scratch`: 33 values of shared memory, free again after the next barrier. A fixed tree: the same
 // bits in every run.

@@ -263,7 +263,7 @@ __device__ int find_entry(const Row& row, const Filter& f, int begin, int end, M
   return -1;
 }
 
-__global__ void __launch_bounds__(kThreads) draw_kernel(DrawParams p) {
+__global__ void __launch_bounds__(kThreads, 2) draw_kernel(DrawParams p) {
   wait_for_earlier_kernels();
   __shared__ Stretch stretches[kWarps];
   const ops::DrawRule rule = p.rules[blockIdx.x];
@@ -279,6 +279,7 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(DrawParams p) {
   if (threadIdx.x % kWarpSize == 0) stretches[warp] = mine;
   __syncthreads();
   Mass total = 0, equals = 0, first = 0, past = 0, equals_before = 0;
+#pragma unroll 4  // all at once they take more registers than there are
   for (int w = 0; w < kWarps; ++w) {
     const Stretch& s = stretches[w];
     if (w == warp) {

@@ -86,6 +86,20 @@ void for_type(DType dtype, const Body& body) {
 
 // --- Where keys and values lie ------------------------------------------------------------------
 
+// at + a * b: one instruction. (Of 64-bit factors it is several, and a compiler that has widened
+// one of them outside of a loop does not find back.)
+template <class Byte>
+__device__ __forceinline__ Byte* forward(Byte* at, int32_t a, int32_t b) {
+#if defined(__CUDA_ARCH__)
+  Byte* to;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(a), "r"(b), "l"(at));
+  __builtin_assume(__isGlobal(to));  // else loads ask what memory it is
+  return to;
+#else
+  return at + int64_t{a} * b;
+#endif
+}
+
 // n / d for 0 <= n < 2^31 and d >= 1, by a multiplication. Without a divisor: 0.
 struct Divider {
   uint32_t divisor = 0, multiplier = 0;
@@ -126,13 +140,12 @@ inline dim3 attention_grid(const AttentionParams& p, int32_t items, int parts) {
 }
 inline __device__ int kv_head_of_block() { return static_cast<int>(blockIdx.z); }
 
-// What a block of an item has: `count` queries, each of a head. Here: all of the item, for one head
+// What a block of an item has: count() queries, each of a head. Here: all of the item, for one head
 // (in y; made of what costs no register).
 struct HeadQueries {
-  int count;
-  __device__ explicit HeadQueries(const AttentionWork& work) : count(work.queries) {}
-  __device__ HeadQueries(const AttentionKernelParams&, const AttentionWork& work, int)
-      : HeadQueries(work) {}
+  HeadQueries() = default;
+  __device__ HeadQueries(const AttentionKernelParams&, int) {}
+  __device__ int count(const AttentionWork& work) const { return work.queries; }
   __device__ int query(int i) const { return i; }
   static __device__ int of_block() { return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y); }
   __device__ int head(int) const { return of_block(); }
@@ -141,12 +154,13 @@ struct HeadQueries {
 
 // Here: `most` of the item's queries, each for all heads that share the block's head of keys.
 struct GroupQueries {
-  int first, count;
+  int most, first;
   Divider group;
-  __device__ GroupQueries(const AttentionKernelParams& p, const AttentionWork& work, int most)
-      : first(static_cast<int>(blockIdx.y) * most),
-        count(min(most, work.queries * p.args.group - first)),
-        group(p.group) {}
+  __device__ GroupQueries(const AttentionKernelParams& p, int most_queries)
+      : most(most_queries), first(static_cast<int>(blockIdx.y) * most_queries), group(p.group) {}
+  __device__ int count(const AttentionWork& work) const {
+    return min(most, work.queries * static_cast<int>(group.divisor) - first);
+  }
   __device__ int query(int i) const { return group.quotient(first + i); }
   __device__ int head(int i) const {
     const auto size = static_cast<int>(group.divisor);
@@ -235,8 +249,10 @@ inline __device__ float scale_base(float maximum) { return maximum == -INFINITY 
 // Where query i's part of a chunk lies: head_dim sums of values, the maximum, the divisor.
 inline __device__ float* partial_at(const AttentionParams& p, const AttentionWork& work, int chunk,
                                     int query, int head) {
-  const int64_t slot = work.partial + int64_t{chunk} * work.queries + query;
-  return p.partials + (slot * p.num_heads + head) * (p.head_dim + 2);
+  const int32_t slot = work.partial + chunk * work.queries + query;
+  const int32_t bytes = (p.head_dim + 2) * int32_t{sizeof(float)};
+  return reinterpret_cast<float*>(
+      forward(reinterpret_cast<char*>(p.partials), slot * p.num_heads + head, bytes));
 }
 
 // ops::PagedAttentionArgs::log_sums of a row: `maximum` is times log2 e.
@@ -264,7 +280,7 @@ __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work
   }
   __syncthreads();
   if (done != work.chunks - 1) return;
-  const int elements = which.count * p.head_dim;
+  const int elements = which.count(work) * p.head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < elements; i += static_cast<int>(blockDim.x)) {
     const int at = i / p.head_dim, d = i % p.head_dim;
     const int query = which.query(at), head = which.head(at);

@@ -8,19 +8,6 @@
 
 namespace tandem::cuda::rows {
 
-// at + a * b: one instruction. (Of 64-bit factors it is several, and a compiler that has widened
-// one of them outside of a loop does not find back.)
-__device__ __forceinline__ const char* forward(const char* at, int32_t a, int32_t b) {
-#if defined(__CUDA_ARCH__)
-  const char* to;
-  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(a), "r"(b), "l"(at));
-  __builtin_assume(__isGlobal(to));  // else loads ask what memory it is
-  return to;
-#else
-  return at + int64_t{a} * b;
-#endif
-}
-
 // Where the keys and values of an item and a head are, for one lane.
 template <class Stored>
 struct KeyRows {
@@ -31,11 +18,10 @@ struct KeyRows {
   Divider page;
   const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
   int32_t first_page, block_size;
-  // Of pages in 8 bits: the scales of this head's keys and values, beside each other as pages and
-  // rows are.
+  // Of pages in 8 bits: the scales of this head's keys, beside each other as pages and rows are.
+  // Values and their scales are so far behind (and pointers to them would take registers).
   const char* k_scales = nullptr;
-  const char* v_scales = nullptr;
-  int32_t scale_row = 0, scale_page = 0;
+  int32_t scale_row = 0, scale_page = 0, value_scales = 0;
 
   // Fills `staged` with the chunk's page numbers; the caller synchronises. first_element: of a
   // head, the lane's.
@@ -66,30 +52,33 @@ struct KeyRows {
       const int size = p.args.head_dim;
       const Scale* const first = static_cast<const Scale*>(p.args.scales) + at / size;
       k_scales = reinterpret_cast<const char*>(first);
-      v_scales = reinterpret_cast<const char*>(first + p.args.value_offset / size);
+      value_scales = static_cast<int32_t>(p.args.value_offset / size * int{sizeof(Scale)});
       scale_row = static_cast<int32_t>(p.k_row / size * int{sizeof(Scale)});
       scale_page = static_cast<int32_t>(p.args.page_stride / size * int{sizeof(Scale)});
     }
   }
 
   template <class S>
-  __device__ void load(int32_t key, int head_dim, S& key_slice, S& value_slice) const {
+  __device__ void load(int32_t key, const AttentionParams& p, S& key_slice, S& value_slice) const {
     // No branch: the loads of several keys go out together.
     const int32_t index = page.quotient(key), row = key - index * block_size;
     const int32_t number = pages[index - first_page];
-    const auto element = [&](const char* at, int32_t row_bytes) {
-      return reinterpret_cast<const Element*>(
-          forward(forward(at, number, page_bytes), row, row_bytes));
+    const auto place = [&](const char* at, int32_t row_bytes) {
+      return forward(forward(at, number, page_bytes), row, row_bytes);
     };
-    key_slice.load_lane(element(k, k_row), head_dim);
-    value_slice.load_lane(element(v, v_row), head_dim);
+    const auto load_lane = [&](const char* at, S& slice) {
+      slice.load_lane(reinterpret_cast<const Element*>(at), p.head_dim);
+    };
+    const char* const key_at = place(k, k_row);
+    load_lane(key_at, key_slice);
     if constexpr (kIn8Bits<Stored>) {
-      const auto scale = [&](const char* at) {
-        at = forward(forward(at, number, scale_page), row, scale_row);
-        return *reinterpret_cast<const typename Stored::Scale*>(at);
-      };
-      key_slice.scale = scale(k_scales);
-      value_slice.scale = scale(v_scales);
+      load_lane(forward(key_at, static_cast<int32_t>(p.value_offset), 1), value_slice);
+      using Scale = typename Stored::Scale;
+      const char* const at = forward(forward(k_scales, number, scale_page), row, scale_row);
+      key_slice.scale = *reinterpret_cast<const Scale*>(at);
+      value_slice.scale = *reinterpret_cast<const Scale*>(forward(at, value_scales, 1));
+    } else {
+      load_lane(place(v, v_row), value_slice);
     }
   }
 
@@ -106,7 +95,7 @@ struct KeyRows {
 template <class Type, class Stored>
 __device__ __forceinline__ void store_own_keys(const NewKeys& p, const AttentionWork& work) {
   using T = typename Type::Element;
-  const int head = kv_head_of_block(), thread = static_cast<int>(threadIdx.x);
+  const int head = kv_head_of_block(), thread = made_anew(static_cast<int>(threadIdx.x));
   for (int i = 0; i < work.queries; ++i) {
     const int32_t key = work.position + i;
     const int64_t token = work.query_row + i;

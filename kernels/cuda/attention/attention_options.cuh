@@ -17,10 +17,6 @@ struct WindowEdges {
   __device__ bool sees(int query, int32_t key) const {
     return key >= back + query && key <= ahead + query;
   }
-  // Of a range of keys: whether each of the item's queries sees all of it.
-  __device__ bool all_see(const AttentionWork& work, int32_t first, int32_t last) const {
-    return first >= back + work.queries - 1 && last <= ahead;
-  }
 };
 
 // Leaves of an item the keys that one of its queries sees, from a multiple of `step` on, and of its
@@ -47,6 +43,13 @@ struct SoftCap {
 
   __device__ explicit SoftCap(const AttentionParams& p)
       : cap(p.soft_cap * static_cast<float>(kLog2e)), inverse(1.0f / cap) {}
+  // For where registers are few: `inverse` is kept, the other made of the parameter at each use.
+  __device__ SoftCap(float soft_cap, float kept_inverse) : inverse(kept_inverse) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+f"(soft_cap));
+#endif
+    cap = soft_cap * static_cast<float>(kLog2e);
+  }
   __device__ float capped(float score) const {
     return cap == 0.0f ? score : cap * tanhf(score * inverse);
   }

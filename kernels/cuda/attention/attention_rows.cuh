@@ -36,7 +36,6 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
   Run running(queries);
   const typename V::Bias bias(p.args, work, which);
   const int warp_key = static_cast<int>(threadIdx.x) / kWarpSize * (kWarpSize / L::kLanes);
-  const int32_t last_of_all = min(work.key_end - 1, work.position);
   for (int32_t first = work.key_begin; first + warp_key < work.key_end; first += kStep * kDepth) {
     const int32_t key = first + static_cast<int32_t>(threadIdx.x) / L::kLanes;
     typename Run::KeySlice k[kDepth][kBatch], v[kDepth][kBatch];
@@ -49,7 +48,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
       if (is_empty(b)) continue;
 #pragma unroll
       for (int j = 0; j < kBatch; ++j)
-        rows.load(min(key + b * kStep + j * L::kGroups, work.key_end - 1), p.args.head_dim, k[b][j],
+        rows.load(min(key + b * kStep + j * L::kGroups, work.key_end - 1), p.args, k[b][j],
                   v[b][j]);
     }
 #pragma unroll
@@ -57,7 +56,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
       if (is_empty(b)) continue;
       const int32_t from = first + b * kStep, last = from + kStep - 1;
       const auto value = [&](int j) -> const typename Run::KeySlice& { return v[b][j]; };
-      if (last <= last_of_all && bias.all_see(work, from, last)) {
+      if (bias.all_see(work, from, last)) {
         running.template add<false>(k[b], value, key + b * kStep, work, bias);
       } else {
         running.template add<true>(k[b], value, key + b * kStep, work, bias);
@@ -77,6 +76,16 @@ constexpr int kBlocks = kOneBatch<V, kQueries>           ? 3
                         : kQueries <= 4 && V::kOneVector ? 2
                                                          : 1;
 
+// Whether what says of an item which it is waits in shared memory, where it takes no registers. (Of
+// 8-bit pages compilers for GPUs before Hopper then spill others.)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <class V, int kQueries>
+constexpr bool kSharedWork = kQueries > 1 && V::Bias::kOptions && !kIn8Bits<typename V::Stored>;
+#else
+template <class V, int kQueries>
+constexpr bool kSharedWork = kQueries > 1 && V::Bias::kOptions;
+#endif
+
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int item) {
   using Type = typename V::Type;
@@ -91,20 +100,30 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int 
     static_assert(kKeysPerChunk % kStep == 0);
     if (!narrow(p.args, kKeysPerChunk, kStep, work)) return;
   }
-  const typename V::Bias::Which which(p, work, kQueries);
-  if (V::Bias::kOptions && which.count <= 0) return;
-  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), Lanes<Type, V::kDim>::first(),
-                                         pages);
+  const typename V::Bias::Which which(p, kQueries);
+  if (V::Bias::kOptions && which.count(work) <= 0) return;
+  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(),
+                                         made_anew(Lanes<Type, V::kDim>::first()), pages);
   queries.template load<V::kAligned>(p.args, work, which, p.scale_log2);
   if (p.args.written.k != nullptr) store_own_keys<Type, typename V::Stored>(p.args.written, work);
-  __syncthreads();
-  const float4* const first_query = queries.rows[0][0];
-  if (which.count == 1) {
-    attend<V, 1, kDepth>(p, work, which, rows, first_query, &shared);
-  } else if constexpr (kQueries > 1) {
-    attend<V, kQueries, kDepth>(p, work, which, rows, first_query, &shared);
+  const auto attend_all = [&](const AttentionWork& of) {
+    const float4* const first_query = queries.rows[0][0];
+    if (which.count(of) == 1) {
+      attend<V, 1, kDepth>(p, of, which, rows, first_query, &shared);
+    } else if constexpr (kQueries > 1) {
+      attend<V, kQueries, kDepth>(p, of, which, rows, first_query, &shared);
+    }
+    if (of.chunks > 1) merge_chunks<Type, V::Bias::kOptions>(p.args, of, which);
+  };
+  if constexpr (kSharedWork<V, kQueries>) {
+    __shared__ AttentionWork item_work;
+    if (threadIdx.x == 0) item_work = work;
+    __syncthreads();
+    attend_all(item_work);
+  } else {
+    __syncthreads();
+    attend_all(work);
   }
-  if (work.chunks > 1) merge_chunks<Type, V::Bias::kOptions>(p.args, work, which);
 }
 
 // The item that the block takes behind that one; below 0: none. Works without queries are the last.

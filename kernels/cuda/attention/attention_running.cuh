@@ -39,7 +39,7 @@ struct Queries {
                        float scale) {
     const int i = static_cast<int>(threadIdx.x) / L::kLanes;
     if (i >= kQueries) return;
-    const int at = min(i, which.count - 1);
+    const int at = min(i, which.count(work) - 1);
     const int64_t row = work.query_row + which.query(at);
     Slice<Type, kDim, kAligned> slice;
     slice.load(static_cast<const typename Type::Element*>(p.q) + row * p.q_stride +
@@ -95,10 +95,8 @@ struct Running {
         }
       }
     }
-    // A query that sees nothing of an item has end <= key.
     const auto sees = [&](int i, int j) {
-      const int32_t at = key + j * L::kGroups;
-      return bias.sees(i, at) && at < min(work.key_end, work.position + bias.query(i) + 1);
+      return bias.template sees<kQueries>(work, i, key + j * L::kGroups);
     };
 #pragma unroll
     for (int i = 0; i < kQueries; ++i) {
@@ -172,7 +170,7 @@ __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, 
                            int first, const Sums& sums) {
   for (int at = static_cast<int>(threadIdx.x); at < sums.kPass * kDim; at += kThreads) {
     const int i = at / kDim, d = at % kDim;
-    if (d >= p.head_dim || first + i >= which.count) continue;
+    if (d >= p.head_dim || first + i >= which.count(work)) continue;
     const int query = which.query(first + i), head = which.head(first + i);
     float maximum = -INFINITY;
 #pragma unroll

@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
   if (work.queries == 0) return;
   const int head = HeadQueries::of_block();
   attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kWith>*>(shared));
-  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, HeadQueries(work));
+  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, HeadQueries());
 #else
   __trap();  // tiles_supported says so
 #endif

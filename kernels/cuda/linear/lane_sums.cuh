@@ -5,6 +5,8 @@
 // of 16 bytes of the weight) in their order, then lanes are added in a tree.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/linear/weight_products.h"
 #include "kernels/cuda/stored.cuh"
 
@@ -95,13 +97,31 @@ struct Shape {
   static constexpr bool kWhole = kWhole_;
 };
 
-// A lane's sums over its pieces.
-template <class T, class Kind, class S>
+// What is so many pieces of 16 bytes behind: one instruction. (A compiler would add what it can
+// before a loop, and keep pointers.)
+template <class T>
+__device__ __forceinline__ const T* pieces_behind(const T* at, uint32_t pieces) {
+#if defined(__CUDA_ARCH__)
+  const T* to;
+  asm("mad.wide.u32 %0, %1, 16, %2;" : "=l"(to) : "r"(pieces), "l"(at));
+  __builtin_assume(__isGlobal(to));
+  return to;
+#else
+  return at + int64_t{pieces} * kVector<T>;
+#endif
+}
+
+// A lane's sums over its pieces. kSparing: in fewer registers, for a kernel that goes on behind.
+template <class T, class Kind, class S, bool kSparing = false>
 struct LaneSums {
   using Piece = Stored<Kind, S::kWhole>;
   static constexpr int kStep = Kind::kElements * kWarpSize;  // from a lane's piece to its next
+  // Many rows of x: how far they are behind the first, in pieces of 16 bytes. (Pointers would take
+  // twice the registers.)
+  static constexpr bool kPieces = kSparing && S::kWhole && S::kRows > 4;
+  using Row = std::conditional_t<kPieces, uint32_t, const T*>;
   const WeightProduct& p;
-  const T* x[S::kRows];
+  Row x[S::kRows];
   const char* w[S::kFeatures];
   int64_t first;  // feature
   uint4 next[S::kAhead][S::kFeatures];
@@ -113,7 +133,12 @@ struct LaneSums {
                                       const RowOf& row_of)
       : p(product), first(first_feature) {
 #pragma unroll
-    for (int r = 0; r < S::kRows; ++r) x[r] = static_cast<const T*>(p.x) + row_of(r) * p.x_stride;
+    for (int r = 0; r < S::kRows; ++r) {
+      if constexpr (kPieces)
+        x[r] = static_cast<uint32_t>(row_of(r)) * static_cast<uint32_t>(p.x_stride / kVector<T>);
+      else
+        x[r] = static_cast<const T*>(p.x) + row_of(r) * p.x_stride;
+    }
 #pragma unroll
     for (int f = 0; f < S::kFeatures; ++f)
       w[f] = static_cast<const char*>(p.weight) + min(first + f, p.n - 1) * p.pitch;
@@ -146,7 +171,10 @@ struct LaneSums {
 #pragma unroll
       for (int r = 0; r < S::kRows; ++r) {
         float values[Kind::kPart];
-        load_part<S::kWhole>(x[r] + from, p.k - from, values);
+        if constexpr (kPieces)
+          load_part<true>(pieces_behind(static_cast<const T*>(p.x) + from, x[r]), 0, values);
+        else
+          load_part<S::kWhole>(x[r] + from, p.k - from, values);
 #pragma unroll
         for (int f = 0; f < S::kFeatures; ++f)
 #pragma unroll
@@ -157,13 +185,15 @@ struct LaneSums {
   }
 
   __device__ __forceinline__ void add_all() {
-    int64_t at = static_cast<int64_t>(threadIdx.x % kWarpSize) * Kind::kElements;
+    auto at = static_cast<int64_t>(threadIdx.x % kWarpSize) * Kind::kElements;
+    if constexpr (kSparing) at = made_anew(static_cast<int>(at));
 #pragma unroll
     for (int n = 0; n < S::kAhead; ++n) load(next[n], at + n * kStep);
     // Rounds that all lanes have whole, without a question; then what is left.
-    const int64_t rounds = p.k / (S::kAhead * kStep);
+    using Count = std::conditional_t<kSparing, uint32_t, int64_t>;
+    const Count rounds = static_cast<Count>(p.k) / (S::kAhead * kStep);
 #pragma unroll 1
-    for (int64_t round = 0; round < rounds; ++round, at += S::kAhead * kStep)
+    for (Count round = 0; round < rounds; ++round, at += S::kAhead * kStep)
 #pragma unroll
       for (int n = 0; n < S::kAhead; ++n) add(next[n], at + n * kStep);
 #pragma unroll

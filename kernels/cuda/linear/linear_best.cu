@@ -27,10 +27,30 @@ struct Launch {
   int32_t* ticket;  // 0 before and behind
 };
 
+// Asked once more behind the products, which need all registers.
+__device__ __forceinline__ int thread_again() {
+#if defined(__CUDA_ARCH__)
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+#else
+  return static_cast<int>(threadIdx.x);
+#endif
+}
+__device__ __forceinline__ int block_again() {
+#if defined(__CUDA_ARCH__)
+  int block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
+#else
+  return static_cast<int>(blockIdx.x);
+#endif
+}
+
 // The last block: a warp for each row.
 __device__ __forceinline__ void join_blocks(const Launch& p) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int64_t row = static_cast<int64_t>(threadIdx.x) / kWarpSize;
+  const int thread = thread_again(), lane = thread % kWarpSize;
+  const int64_t row = thread / kWarpSize;
   if (row >= p.of.product.rows) return;
   const auto blocks = static_cast<int>(gridDim.x);
   Part all = no_part<double>();
@@ -58,34 +78,39 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int64_t own = (int64_t{blockIdx.x} * kWarps + warp) * S::kFeatures;
-  const int64_t step = int64_t{gridDim.x} * kWarps * S::kFeatures;
+  const int step = static_cast<int>(gridDim.x) * kWarps * S::kFeatures;
   constexpr int kFeatures = S::kFeatures;
   if (early) prefetch_features<kFeatures>(b.of.product, own, lane);
   wait_for_earlier_kernels();
   static_assert(S::kRows <= kWarps, "the last block has a warp for each row");
   __shared__ Part of_warps[kWarps][S::kRows];
+  __shared__ int32_t x_rows[S::kRows];  // (addresses in memory would wait in registers)
   __shared__ bool is_last;
   const WeightProduct& p = b.of.product;
+  if (static_cast<int>(threadIdx.x) < S::kRows)
+    x_rows[threadIdx.x] = b.of.x_rows[min(static_cast<int64_t>(threadIdx.x), p.rows - 1)];
+  __syncthreads();
   Part mine = no_part<double>();  // of row lane / (kWarpSize / kRows)
 #pragma unroll 1
-  for (int64_t first = own; first < p.n; first += step) {
-    LaneSums<T, Plain<T>, S> of_lane(p, first, [&](int r) {
-      return static_cast<int64_t>(b.of.x_rows[min(static_cast<int64_t>(r), p.rows - 1)]);
-    });
+  for (auto first = static_cast<int32_t>(own); first < static_cast<int32_t>(p.n); first += step) {
+    LaneSums<T, Plain<T>, S, true> of_lane(p, first, [&](int r) { return int64_t{x_rows[r]}; });
     of_lane.add_all();
     take_features<S>(b.of, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
   }
   mine = joined_over(mine, kWarpSize / S::kRows);
-  if (lane % (kWarpSize / S::kRows) == 0) of_warps[warp][lane / (kWarpSize / S::kRows)] = mine;
+  constexpr int kLanes = kWarpSize / S::kRows;  // that have one row
+  const int thread = thread_again();
+  if (thread % kLanes == 0) of_warps[thread / kWarpSize][thread % kWarpSize / kLanes] = mine;
   __syncthreads();
-  if (static_cast<int64_t>(threadIdx.x) < min(static_cast<int64_t>(S::kRows), p.rows)) {
-    Part all = of_warps[0][threadIdx.x];
-    for (int w = 1; w < kWarps; ++w) all = joined(all, of_warps[w][threadIdx.x]);
-    b.parts[int64_t{threadIdx.x} * gridDim.x + blockIdx.x] = all;
+  if (thread < min(static_cast<int64_t>(S::kRows), p.rows)) {
+    Part all = of_warps[0][thread];
+#pragma unroll 1
+    for (int w = 1; w < kWarps; ++w) all = joined(all, of_warps[w][thread]);
+    b.parts[int64_t{thread} * gridDim.x + block_again()] = all;
     __threadfence();
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (thread == 0) {
     is_last = atomicAdd(b.ticket, 1) == static_cast<int>(gridDim.x) - 1;
     __threadfence();
     if (is_last) *b.ticket = 0;

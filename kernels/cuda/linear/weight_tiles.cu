@@ -113,26 +113,28 @@ struct Tile {
     return (Kind::kGroups ? i ^ (i >> 3 & 1) : i) * 8;
   }
 
-  static __device__ void load(const WeightProduct& p, Stage& stage, int64_t feature, int64_t token,
-                              int64_t step) {
+  static __device__ void load(const WeightProduct& p, Stage& stage, int feature, int token,
+                              int step) {
     const int thread = static_cast<int>(threadIdx.x);
     const char* weight = static_cast<const char*>(p.weight);
 #pragma unroll
     for (int i = thread; i < kTileFeatures * kTileStepBytes / 16; i += kThreads) {
       const int row = i / (kTileStepBytes / 16), at = i % (kTileStepBytes / 16) * 16;
-      const bool there = feature + row < p.n;
-      cp_async_16(&stage.weight[row][at],
-                  weight + (there ? (feature + row) * p.pitch + step * kTileStepBytes + at : 0),
-                  there);
+      const bool there = feature + row < static_cast<int>(p.n);
+      cp_async_16(
+          &stage.weight[row][at],
+          weight + (there ? int64_t{feature + row} * p.pitch + step * kTileStepBytes + at : 0),
+          there);
     }
     const T* x = static_cast<const T*>(p.x);
 #pragma unroll
     for (int i = thread; i < kTokens * kPieces; i += kThreads) {
       const int row = i / kPieces, piece = i % kPieces;
-      const int64_t k = step * kStep + piece * 8;
-      const bool there = token + row < p.rows && k < p.k;  // k % 8 = 0
-      cp_async_16(&stage.x[row][piece_at(piece)], x + (there ? (token + row) * p.x_stride + k : 0),
-                  there);
+      const int k = step * kStep + piece * 8;
+      const bool there =
+          token + row < static_cast<int>(p.rows) && k < static_cast<int>(p.k);  // k % 8 = 0
+      cp_async_16(&stage.x[row][piece_at(piece)],
+                  x + (there ? int64_t{token + row} * p.x_stride + k : 0), there);
     }
   }
 };
@@ -146,7 +148,7 @@ struct WarpTile {
   float sums[kTokens / 8][4] = {};
 
   __device__ __forceinline__ void add(const typename Block::Stage& stage, const WeightProduct& p,
-                                      int64_t feature, int64_t step) {
+                                      int feature, int step) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int row = static_cast<int>(threadIdx.x) / kWarpSize * kWarpFeatures + lane / 4;
     GroupScale groups[2] = {};
@@ -154,7 +156,7 @@ struct WarpTile {
     if constexpr (Kind::kGroups) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int64_t of = min(feature + row + 8 * i, p.n - 1);
+        const int64_t of = min(int64_t{feature + row + 8 * i}, p.n - 1);
         groups[i] = group_scale(__ldg(p.group_scales + of * ((p.k + 127) / 128) + step));
         zeros[i] = bits_of(Pair<T>::of(Pair<T>::kOffset + groups[i].zero));
       }
@@ -208,20 +210,23 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<Kind, kTokens>))
   using Block = Tile<T, Kind, kTokens>;
   TANDEM_DYNAMIC_SHARED(shared);
   auto* stages = reinterpret_cast<typename Block::Stage*>(shared);
-  const int64_t feature = int64_t{blockIdx.x} * kTileFeatures;
-  const int64_t token = int64_t{blockIdx.y} * kTokens;
-  const int64_t steps = p.pitch / kTileStepBytes;
-  const int64_t begin = steps * blockIdx.z / parts, end = steps * (blockIdx.z + 1) / parts;
+  const int feature = static_cast<int>(blockIdx.x) * kTileFeatures;
+  const int token = static_cast<int>(blockIdx.y) * kTokens;
+  const auto steps = static_cast<unsigned>(p.pitch / kTileStepBytes);
+  const auto step_of = [&](unsigned part) {
+    return static_cast<int>(steps * part / static_cast<unsigned>(parts));
+  };
+  const int begin = step_of(blockIdx.z), end = step_of(blockIdx.z + 1);
   for (int i = 0; i < Block::kStages - 1; ++i) {
     if (begin + i < end) Block::load(p, stages[i], feature, token, begin + i);
     cp_async_commit();
   }
   WarpTile<T, Kind, kTokens> tile;
   int current = 0;
-  for (int64_t step = begin; step < end; ++step) {
+  for (int step = begin; step < end; ++step) {
     cp_async_wait<Block::kStages - 2>();
     __syncthreads();  // this step is there, and the last one is used no more
-    const int64_t ahead = step + Block::kStages - 1;
+    const int ahead = step + Block::kStages - 1;
     const int free = current == 0 ? Block::kStages - 1 : current - 1;
     if (ahead < end) Block::load(p, stages[free], feature, token, ahead);
     cp_async_commit();

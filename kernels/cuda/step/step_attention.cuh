@@ -41,7 +41,10 @@ struct StepBias {
         shift(p.bias_zero - t.work.query_position),
         first(first_query) {}
   __device__ int query(int i) const { return first + i; }
-  __device__ bool sees(int, int32_t) const { return true; }
+  template <int kQueries>
+  __device__ bool sees(const AttentionWork& work, int i, int32_t key) const {
+    return key < min(work.key_end, work.position + query(i) + 1);
+  }
   __device__ float operator()(float score, int i, int32_t key) const {
     if (values == nullptr) return score;
     const float bias = __ldg(values + max(0, min(key - query(i) + shift, last)));
