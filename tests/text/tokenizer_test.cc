@@ -39,7 +39,7 @@ fs::path golden(const std::string& name) { return kData / "goldens" / name; }
 json read_json(const fs::path& file) {
   std::ifstream in(file);
   EXPECT_TRUE(in.good()) << file;
-  return json_from<json>(in);
+  return json::parse(in);
 }
 
 void write_file(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
@@ -64,7 +64,7 @@ class CopiedCheckpoint {
   // Replaces keys of a JSON file, which may be absent.
   void update(const std::string& file, const ordered_json& changes) {
     ordered_json value = ordered_json::object();
-    if (std::ifstream in(path_ / file); in) value = json_from<ordered_json>(in);
+    if (std::ifstream in(path_ / file); in) value = ordered_json::parse(in);
     value.update(changes);
     write(file, value.dump());
   }
@@ -184,7 +184,7 @@ TEST(Tokenizer, FilesOfFamiliesCountAsForAutoTokenizer) {
 TEST(Tokenizer, ClassesDoAsHuggingFacesWhateverTheFilesList) {
   // (The order of keys counts: named tokens are numbered in it.)
   std::ifstream in(kData / "tokenizers/classes.json");
-  for (const ordered_json& item : json_from<ordered_json>(in)) {
+  for (const ordered_json& item : ordered_json::parse(in)) {
     SCOPED_TRACE(item.at("base").dump() + item.at("write").dump(-1).substr(0, 400));
     CopiedCheckpoint copy(item.at("base"));
     copy.remove("tokenizer_config.json");

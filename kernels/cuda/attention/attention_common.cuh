@@ -246,9 +246,15 @@ inline __device__ AttentionWork load_work(const AttentionWork* list, int index) 
 // values are in the same scale. No keys, or scores of -inf only: maximum -inf and sum 0.
 inline __device__ float scale_base(float maximum) { return maximum == -INFINITY ? 0.0f : maximum; }
 
-// Where query i's part of a chunk lies: head_dim sums of values, the maximum, the divisor.
-inline __device__ float* partial_at(const AttentionParams& p, const AttentionWork& work, int chunk,
-                                    int query, int head) {
+// Where query i's part of a chunk lies: head_dim sums of values, the maximum, the divisor. kWide:
+// by 64-bit factors, which take tiles_kernel fewer registers and the others more.
+template <bool kWide = false>
+__device__ float* partial_at(const AttentionParams& p, const AttentionWork& work, int chunk,
+                             int query, int head) {
+  if constexpr (kWide) {
+    const int64_t slot = work.partial + int64_t{chunk} * work.queries + query;
+    return p.partials + (slot * p.num_heads + head) * (p.head_dim + 2);
+  }
   const int32_t slot = work.partial + chunk * work.queries + query;
   const int32_t bytes = (p.head_dim + 2) * int32_t{sizeof(float)};
   return reinterpret_cast<float*>(
@@ -265,8 +271,8 @@ inline __device__ void write_log_sum(const AttentionParams& p, int64_t row, int 
 
 // Called by all threads of a block that has written its partials; the last block of the queries
 // adds up the chunks in their order, writes the rows of `out`, and leaves the ticket at 0.
-// kOptions: and the rows of `log_sums`.
-template <class Type, bool kOptions, class Which>
+// kOptions: and the rows of `log_sums`. kWide: as in partial_at().
+template <class Type, bool kOptions, bool kWide = false, class Which>
 __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work,
                              const Which& which) {
   __shared__ int32_t done;
@@ -286,11 +292,11 @@ __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work
     const int query = which.query(at), head = which.head(at);
     float maximum = -INFINITY;
     for (int chunk = 0; chunk < work.chunks; ++chunk)
-      maximum = fmaxf(maximum, partial_at(p, work, chunk, query, head)[p.head_dim]);
+      maximum = fmaxf(maximum, partial_at<kWide>(p, work, chunk, query, head)[p.head_dim]);
     const float base = scale_base(maximum);
     float sum = 0.0f, value = 0.0f;
     for (int chunk = 0; chunk < work.chunks; ++chunk) {
-      const float* part = partial_at(p, work, chunk, query, head);
+      const float* part = partial_at<kWide>(p, work, chunk, query, head);
       const float factor = exp2f(part[p.head_dim] - base);
       sum = fmaf(part[p.head_dim + 1], factor, sum);
       value = fmaf(part[d], factor, value);

@@ -13,6 +13,13 @@
 namespace tandem::cuda {
 namespace {
 
+// How partial_at() computes, so that nothing spills: 120's compiler wants the other one.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr bool kWideParts = false;
+#else
+constexpr bool kWideParts = true;
+#endif
+
 constexpr int kThreads = 128;
 constexpr int kTileKeys = 64;
 constexpr int kWarpRows = 16;
@@ -228,7 +235,7 @@ struct WarpRows {
       const int query = row + half * 8;
       if (query >= work.queries) continue;
       if (work.chunks > 1) {
-        float* part = partial_at(p, work, work.chunk, query, head);
+        float* part = partial_at<kWideParts>(p, work, work.chunk, query, head);
 #pragma unroll
         for (int j = 0; j < kDimTiles; ++j) {
           part[j * 8 + column] = values[j][half * 2];
@@ -306,7 +313,8 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
   if (work.queries == 0) return;
   const int head = HeadQueries::of_block();
   attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kWith>*>(shared));
-  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, HeadQueries());
+  if (work.chunks > 1)
+    merge_chunks<Type, kWith == With::kOptions, kWideParts>(p.args, work, HeadQueries());
 #else
   __trap();  // tiles_supported says so
 #endif

@@ -18,7 +18,7 @@ namespace tandem::test {
 inline std::vector<nlohmann::ordered_json> answer_cases(const std::string& kind) {
   std::ifstream file(test_root() / "tests/data/answers.json");
   std::vector<nlohmann::ordered_json> out;
-  for (const auto& one : json_from<nlohmann::ordered_json>(file))
+  for (const auto& one : nlohmann::ordered_json::parse(file))
     if (one.at("kind") == kind) out.push_back(one);
   EXPECT_GT(out.size(), 30u);
   return out;

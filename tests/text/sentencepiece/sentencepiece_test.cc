@@ -45,7 +45,7 @@ Pieces segment(const PieceModel& model, const std::string& text) {
 
 TEST(SentencePiece, SegmentsAsTheLibrary) {
   std::ifstream file(kPieces / "pieces.json");
-  const json all = json_from<json>(file);
+  const json all = json::parse(file);
   EXPECT_EQ(all.size(), 2u);
   for (const auto& [name, cases] : all.items()) {
     const PieceModel model = read_piece_model(kPieces / (name + ".model"));
