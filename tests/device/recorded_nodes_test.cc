@@ -18,6 +18,7 @@ struct Way {
   bool processors = false;       // tokens that must not come
   std::string best_rows = {};    // TANDEM_HEAD_BEST_ROWS; empty: nobody says
   std::string direct_rows = {};  // TANDEM_DIRECT_ROWS; empty: nobody says
+  std::string wide_rows = {};    // TANDEM_WIDE_TILES_ROWS; empty: nobody says
 };
 
 void say(const char* variable, const std::string& value) {
@@ -32,6 +33,7 @@ size_t nodes_of_step(int rows, const Way& way,
                      std::vector<std::vector<int32_t>>* tokens = nullptr) {
   say("TANDEM_HEAD_BEST_ROWS", way.best_rows);
   say("TANDEM_DIRECT_ROWS", way.direct_rows);
+  say("TANDEM_WIDE_TILES_ROWS", way.wide_rows);
   EngineConfig config = testing::golden_config("bart-tiny");
   config.mutable_loading()->set_device("cuda");
   config.mutable_loading()->set_dtype(name_of(way.dtype));
@@ -49,6 +51,7 @@ size_t nodes_of_step(int rows, const Way& way,
         tokens->emplace_back(out.outputs(0).token_ids().begin(), out.outputs(0).token_ids().end());
   say("TANDEM_HEAD_BEST_ROWS", {});
   say("TANDEM_DIRECT_ROWS", {});
+  say("TANDEM_WIDE_TILES_ROWS", {});
   EXPECT_GT(engine.decoder_stats().replayed, 2);
   return engine.decoder_stats().nodes;
 }
@@ -115,6 +118,11 @@ TEST(RecordedNodes, TheEnvironmentSaysWhoMultiplies) {
   EXPECT_PRED2(is_count, nodes_of_step(12, {.dtype = DType::kF16, .direct_rows = "12"}, &own),
                kOwnProducts + kOnceOfTiles);
   EXPECT_EQ(own, library);
+  // With the activation in it, which the library leaves to another kernel (on Hopper).
+  std::vector<std::vector<int32_t>> wide;
+  const Way of_wide = {.dtype = DType::kF16, .direct_rows = "0", .wide_rows = "9"};
+  EXPECT_PRED2(is_count, nodes_of_step(12, of_wide, &wide), kOwnProducts + kOnceOfTiles);
+  EXPECT_EQ(wide, library);
 }
 
 }  // namespace
