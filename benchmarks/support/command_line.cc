@@ -1,7 +1,7 @@
 #include "benchmarks/support/command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
+#include <utility>
 
 namespace tandem::bench {
 
@@ -14,7 +14,7 @@ CommandLine::Option CommandLine::Option::required() const {
   return *this;
 }
 
-CommandLine::Option CommandLine::Option::range(double least, double most) const {
+CommandLine::Option CommandLine::Option::range(int64_t least, int64_t most) const {
   option_->check(CLI::Range(least, most));
   return *this;
 }

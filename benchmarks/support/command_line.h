@@ -1,7 +1,8 @@
-// A benchmark's command line, by CLI11, which is compiled once for all of them: its header takes a
-// compiler 3 to 6 s. --help shows the defaults: the values before parse().
+// A benchmark's command line. CLI11 reads it, and is compiled once for all benchmarks: its header
+// takes a compiler 3 to 6 s. --help shows the values before parse() as defaults.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ class CommandLine {
    public:
     explicit Option(CLI::Option* option) : option_(option) {}
     Option required() const;
-    Option range(double least, double most) const;
+    Option range(int64_t least, int64_t most) const;
     Option one_of(std::vector<std::string> names) const;
     // Values may be separated by commas.
     Option list() const;

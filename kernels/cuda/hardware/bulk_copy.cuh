@@ -11,16 +11,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/hardware/shared_address.cuh"
+#include "kernels/cuda/hardware/sm90.cuh"
 
 namespace tandem::cuda {
 
 using CopyBarrier = uint64_t;
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define TANDEM_SM90(...) asm volatile(__VA_ARGS__)
-#else
-#define TANDEM_SM90(...) __trap()
-#endif
 
 // By one thread, which then calls copy_barriers_made() once for all it has made; others may use
 // them behind a barrier of the block.
@@ -83,7 +78,5 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, uint32_t b
 __device__ __forceinline__ void global_stores_before_copies() {
   TANDEM_SM90("fence.proxy.async.global;" ::: "memory");
 }
-
-#undef TANDEM_SM90
 
 }  // namespace tandem::cuda

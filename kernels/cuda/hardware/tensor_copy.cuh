@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/hardware/bulk_copy.cuh"
+#include "kernels/cuda/hardware/sm90.cuh"
 #include "kernels/cuda/hardware/tile_descriptor.cuh"
 
 namespace tandem::cuda {
@@ -48,12 +49,6 @@ inline bool make_tensor_map(TensorMap& map, const void* matrix, bool bf16, int64
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define TANDEM_SM90(...) asm volatile(__VA_ARGS__)
-#else
-#define TANDEM_SM90(...) __trap()
-#endif
-
 // By one thread: the box whose first element is [row, column] to a tile of the map's box. The
 // barrier's phase counts the bytes of the whole box, those of zeros too. Whoever read what was
 // there before must have met this thread since.
@@ -79,7 +74,5 @@ __device__ __forceinline__ void tensor_copy_to_blocks(void* tile, const TensorMa
       "h"(static_cast<uint16_t>((1u << blocks) - 1))
       : "memory");
 }
-
-#undef TANDEM_SM90
 
 }  // namespace tandem::cuda

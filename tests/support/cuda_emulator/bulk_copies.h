@@ -1,9 +1,9 @@
 // Bulk copies to shared memory and the barriers that count their bytes. A part of the scheduler.
 //
-// A copy happens as late as it may (when no thread can go on) or at any time before, and its place
-// holds 0xFF until then. What goes wrong on hardware now and then ends the process here: barriers
-// that are used before they are made, bytes that nobody expects, a place that is filled again while
-// a thread that waited for what was in it may still read there, a block that ends too soon.
+// A copy happens when no thread can go on, or at any time before. Its place holds 0xFF until then.
+// Faults that hardware shows now and then end the process here. A barrier is used before it is
+// made. Nobody expects the bytes. A place is filled again while a thread that waited for what was
+// in it may still read there. A block ends too soon.
 #pragma once
 
 #include <bitset>

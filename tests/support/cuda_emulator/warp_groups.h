@@ -2,13 +2,13 @@
 // the scheduler.
 //
 // A product happens at any time between its issue and the wait that promises it. Until then its
-// sums are NaN. What goes wrong on hardware now and then ends the process here:
-// - products without a fence since the last wait: registers may not be there;
-// - sums that are written before the wait;
-// - tiles that are written, or that a copy fills again, before the wait;
-// - tiles whose copies have not come;
-// - tiles that threads wrote themselves and did not make known (stores_before_products);
-// - warps of a group that do not multiply the same, a block that ends too soon.
+// sums are NaN. Faults that hardware shows now and then end the process here:
+// - A product has no fence since the last wait. Its registers may not be there.
+// - Sums are written before the wait.
+// - A tile is written, or a copy fills it again, before the wait.
+// - The copies of a tile have not come.
+// - Threads wrote a tile and did not make that known (stores_before_products).
+// - Warps of a group do not multiply the same, or a block ends too soon.
 #pragma once
 
 #include <array>
