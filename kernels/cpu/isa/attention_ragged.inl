@@ -51,7 +51,7 @@ inline void pack_panels(const float* k, int64_t ldk, int64_t keys, int head_dim,
               panels + j * head_dim);
 }
 
-void ragged_pack(const RaggedHead& h) {
+inline void ragged_pack(const RaggedHead& h) {
   pack_panels(h.k, h.ldk, h.keys, h.head_dim, h.packed);
   float* values = packed_values(h);
   for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns)
@@ -107,7 +107,7 @@ inline void add_row(float* x, const float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] += y[i];
 }
 
-void ragged_attend(const RaggedHead& h) {
+inline void ragged_attend(const RaggedHead& h) {
   const int64_t lds = round_up(h.keys, kPanelColumns) + kLanes16;
   float* q = h.scratch;                                      // [kRaggedRows][head_dim]
   float* tile = q + round_up(kRaggedRows * h.head_dim, 16);  // [kRaggedRows][64]

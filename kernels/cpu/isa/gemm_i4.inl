@@ -32,7 +32,7 @@ inline Words32 group_sum(V acc) {
 #endif
 
 // A row of x: for each group a word from which its sums start, then 32 int8.
-void to_i4_groups(const uint32_t* i8_steps, int64_t k, uint32_t* out) {
+inline void to_i4_groups(const uint32_t* i8_steps, int64_t k, uint32_t* out) {
   const int64_t steps = (k + 3) / 4;
   for (int64_t step = 0; step < steps; step += kI4GroupSteps, out += kI4GroupWords) {
     const int64_t n = steps - step < kI4GroupSteps ? steps - step : kI4GroupSteps;
@@ -153,7 +153,7 @@ struct SumsI4 {
   static constexpr Offsets kOffsets = Offsets::kNone;
 };
 
-void gemm_i4(const GemmBlock& b) {
+inline void gemm_i4(const GemmBlock& b) {
   const int64_t passes = (b.rows + kMaxTileRows - 1) / kMaxTileRows;
   const int64_t small = b.rows / passes, larger = b.rows % passes;  // passes of small + 1 rows
   const StoredBits* x = static_cast<const StoredBits*>(b.x);
@@ -181,7 +181,7 @@ inline V expand_nibbles(V n, Words16 factor, Bytes offset) {
   return (V)((Bytes)products - offset);
 }
 
-void expand_i4(const void* groups, int64_t count, void* out) {
+inline void expand_i4(const void* groups, int64_t count, void* out) {
   const char* from = static_cast<const char*>(groups);
   float* to = static_cast<float*>(out);
   for (int64_t g = 0; g < count; ++g) {

@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 
 #include "kernels/core/cpu_features.h"
 
@@ -26,25 +28,37 @@ std::atomic<int64_t>& first_cache() {
   return bytes;
 }
 
+constexpr size_t kLevels = static_cast<size_t>(CpuIsa::kNeonBf16) + 1;
+
+// By level. Levels of other processors, which cpu_isa() never is, have the plain kernels.
+std::array<IsaKernels, kLevels> all_tables() {
+  std::array<IsaKernels, kLevels> tables;
+  tables.fill(kGenericKernels);
+  const auto at = [&](CpuIsa isa) -> IsaKernels& { return tables[static_cast<size_t>(isa)]; };
+  [[maybe_unused]] const auto extend = [&](CpuIsa isa, CpuIsa before, void (*use)(IsaKernels&)) {
+    use(at(isa) = at(before));
+  };
+#if defined(__x86_64__)
+  at(CpuIsa::kAvx2) = kAvx2Kernels;
+  at(CpuIsa::kAvx512) = kAvx512Kernels;
+  extend(CpuIsa::kAvx512Vnni, CpuIsa::kAvx512, use_avx512_vnni);
+  extend(CpuIsa::kAvx512Bf16, CpuIsa::kAvx512Vnni, use_avx512_bf16);
+#if defined(TANDEM_HAVE_AMX)
+  extend(CpuIsa::kAmx, CpuIsa::kAvx512Bf16, use_amx);
+#endif
+#elif defined(__aarch64__)
+  at(CpuIsa::kNeon) = kNeonKernels;
+  extend(CpuIsa::kNeonDot, CpuIsa::kNeon, use_neon_dot);
+  extend(CpuIsa::kNeonBf16, CpuIsa::kNeonDot, use_neon_bf16);
+#endif
+  return tables;
+}
+
 }  // namespace
 
 const IsaKernels& isa_kernels() {
-  switch (cpu_isa()) {
-#if defined(__x86_64__)
-#if defined(TANDEM_HAVE_AMX)
-    case CpuIsa::kAmx: return kAmxKernels;
-#endif
-    case CpuIsa::kAvx512Bf16: return kAvx512Bf16Kernels;
-    case CpuIsa::kAvx512Vnni: return kAvx512VnniKernels;
-    case CpuIsa::kAvx512: return kAvx512Kernels;
-    case CpuIsa::kAvx2: return kAvx2Kernels;
-#elif defined(__aarch64__)
-    case CpuIsa::kNeonBf16: return kNeonBf16Kernels;
-    case CpuIsa::kNeonDot: return kNeonDotKernels;
-    case CpuIsa::kNeon: return kNeonKernels;
-#endif
-    default: return kGenericKernels;
-  }
+  static const std::array<IsaKernels, kLevels> tables = all_tables();
+  return tables[static_cast<size_t>(cpu_isa())];
 }
 
 int64_t first_cache_bytes() { return first_cache().load(std::memory_order_relaxed); }

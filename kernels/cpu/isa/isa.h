@@ -1,5 +1,6 @@
 // The inner loops of the CPU backend: one table of functions for each CpuIsa. The source
-// (kernels/cpu/isa/*.inl) is compiled once per level with that level's flags.
+// (kernels/cpu/isa/*.inl) is compiled once per level with that level's flags. A level with a few
+// more instructions compiles the kernels that have a use for them.
 //
 // This header and the .inl files define no inline functions and use nothing of the standard
 // library. Of a function with external linkage the linker might keep the AVX-512 copy for all
@@ -278,16 +279,17 @@ struct IsaKernels {
   void (*expand_i4)(const void* groups, int64_t count, void* out);
 };
 
-// Only those of the build's processor exist (kernels/cpu/isa/isa.cc).
+// Levels that share nothing. Only those of the build's processor exist (kernels/cpu/isa/isa.cc).
 extern const IsaKernels kGenericKernels;
 extern const IsaKernels kAvx2Kernels;
 extern const IsaKernels kAvx512Kernels;
-extern const IsaKernels kAvx512VnniKernels;
-extern const IsaKernels kAvx512Bf16Kernels;
-extern const IsaKernels kAmxKernels;
 extern const IsaKernels kNeonKernels;
-extern const IsaKernels kNeonDotKernels;
-extern const IsaKernels kNeonBf16Kernels;
+// The other levels have the kernels of the level before them, but for those that these replace.
+void use_avx512_vnni(IsaKernels& kernels);
+void use_avx512_bf16(IsaKernels& kernels);
+void use_amx(IsaKernels& kernels);
+void use_neon_dot(IsaKernels& kernels);
+void use_neon_bf16(IsaKernels& kernels);
 
 // Those of cpu_isa().
 const IsaKernels& isa_kernels();

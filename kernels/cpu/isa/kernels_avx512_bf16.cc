@@ -1,5 +1,5 @@
-// The kernels of CpuIsa::kAvx512Bf16; compiled with the flags of that level
-// (kernels/CMakeLists.txt).
+// What CpuIsa::kAvx512Bf16 does otherwise than the level before it; compiled with the flags of that
+// level (kernels/CMakeLists.txt).
 #include <immintrin.h>
 
 #include "kernels/cpu/isa/isa.h"
@@ -16,31 +16,22 @@ namespace {
 #include "kernels/cpu/isa/math.inl"
 //
 #include "kernels/cpu/isa/gemm.inl"
+//
 #include "kernels/cpu/isa/rows.inl"
 //
-#include "kernels/cpu/isa/quantise.inl"
-//
-#include "kernels/cpu/isa/gemm_i4.inl"
-//
 #include "kernels/cpu/isa/softmax.inl"
-//
-#include "kernels/cpu/isa/attention_paged.inl"
-//
-#include "kernels/cpu/isa/attention_shared.inl"
-#include "kernels/cpu/isa/attention_strided.inl"
 //
 #include "kernels/cpu/isa/attention_ragged.inl"
 //
 #include "kernels/cpu/isa/attention_16.inl"
 //
 #include "kernels/cpu/isa/attention_bf16.inl"
-//
-#include "kernels/cpu/isa/attention_window.inl"
-//
-#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
-#define TANDEM_ISA_TABLE kAvx512Bf16Kernels
-#include "kernels/cpu/isa/table.inl"
+void use_avx512_bf16(IsaKernels& kernels) {
+  kernels.gemm_bf16 = {gemm_bf16, nullptr, StepBf16::kWords, kVectorBlocking};
+  kernels.to_bf16_steps = to_bf16_steps;
+  kernels.ragged_16 = {ragged_pack_bf16, ragged_attend_bf16, kBf16Rows};
+}
 
 }  // namespace tandem::cpu

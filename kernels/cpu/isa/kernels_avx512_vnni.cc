@@ -1,5 +1,5 @@
-// The kernels of CpuIsa::kAvx512Vnni; compiled with the flags of that level
-// (kernels/CMakeLists.txt).
+// What CpuIsa::kAvx512Vnni does otherwise than the level before it; compiled with the flags of that
+// level (kernels/CMakeLists.txt).
 #include <immintrin.h>
 
 #include "kernels/cpu/isa/isa.h"
@@ -15,27 +15,19 @@ namespace {
 #include "kernels/cpu/isa/math.inl"
 //
 #include "kernels/cpu/isa/gemm.inl"
+//
 #include "kernels/cpu/isa/rows.inl"
 //
 #include "kernels/cpu/isa/quantise.inl"
 //
 #include "kernels/cpu/isa/gemm_i4.inl"
-//
-#include "kernels/cpu/isa/softmax.inl"
-//
-#include "kernels/cpu/isa/attention_paged.inl"
-//
-#include "kernels/cpu/isa/attention_shared.inl"
-#include "kernels/cpu/isa/attention_strided.inl"
-//
-#include "kernels/cpu/isa/attention_ragged.inl"
-//
-#include "kernels/cpu/isa/attention_window.inl"
-//
-#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
-#define TANDEM_ISA_TABLE kAvx512VnniKernels
-#include "kernels/cpu/isa/table.inl"
+void use_avx512_vnni(IsaKernels& kernels) {
+  kernels.gemm_i8 = {gemm<StepI8>, nullptr, StepI8::kWords, kVectorBlocking};
+  kernels.to_i8_steps = to_i8_steps;
+  kernels.gemm_i4 = gemm_i4;
+  kernels.to_i4_groups = to_i4_groups;
+}
 
 }  // namespace tandem::cpu

@@ -123,7 +123,7 @@ inline V silu(V x) { return x * sigmoid(x); }
 inline V quick_gelu(V x) { return x * sigmoid(set1(1.702f) * x); }
 
 // x = cap * tanh(x / cap)
-[[gnu::noinline]] void soft_cap(float cap, float* x, int64_t n) {
+[[maybe_unused, gnu::noinline]] void soft_cap(float cap, float* x, int64_t n) {
   const V c = set1(cap);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) store(x + i, c * tanh_of(load(x + i) / c));

@@ -143,7 +143,7 @@ inline float scale_of_row(const float* x, int64_t k, float* largest) {
   return *largest < kLeastRange ? 0.0f : *largest / 127.0f;
 }
 
-float to_i8_steps(const float* x, int64_t k, uint32_t* out, int32_t* offset) {
+inline float to_i8_steps(const float* x, int64_t k, uint32_t* out, int32_t* offset) {
   float largest;
   const float scale = scale_of_row(x, k, &largest);
   *offset = 0;
@@ -154,7 +154,7 @@ float to_i8_steps(const float* x, int64_t k, uint32_t* out, int32_t* offset) {
   return scale;
 }
 
-float to_i8(const float* x, int64_t n, int8_t* out) {
+inline float to_i8(const float* x, int64_t n, int8_t* out) {
   float largest;
   const float scale = scale_of_row(x, n, &largest);
   if (!(scale > 0)) {

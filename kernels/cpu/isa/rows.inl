@@ -28,7 +28,7 @@ inline uint32_t round_to_bf16(float x) {
 }
 
 #if defined(TANDEM_ISA_BF16) || defined(TANDEM_ISA_BFDOT)
-void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
+inline void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   int64_t i = 0;
 #ifdef TANDEM_ISA_BF16
   for (; i + 32 <= k; i += 32)
@@ -39,7 +39,7 @@ void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
 }
 #else
-void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
+inline void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   for (int64_t i = 0; i < k; ++i) out[i] = round_to_bf16(x[i]);
   if (k % 2 != 0) out[k] = 0;
 }
@@ -56,7 +56,7 @@ inline __m256i rounded_bf16(__m512 x) {
   return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16), nan, quiet));
 }
 
-void to_bf16(const float* x, int64_t n, uint16_t* out) {
+inline void to_bf16(const float* x, int64_t n, uint16_t* out) {
   int64_t i = 0;
   for (; i + 16 <= n; i += 16)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), rounded_bf16(load(x + i)));
@@ -65,12 +65,12 @@ void to_bf16(const float* x, int64_t n, uint16_t* out) {
                              rounded_bf16(load_n(x + i, static_cast<int>(n - i))));
 }
 #else
-void to_bf16(const float* x, int64_t n, uint16_t* out) {
+inline void to_bf16(const float* x, int64_t n, uint16_t* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(round_to_bf16(x[i]) >> 16);
 }
 #endif
 
-void multiply(float* x, const float* y, int64_t n) {
+inline void multiply(float* x, const float* y, int64_t n) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) store(x + i, load(x + i) * load(y + i));
   if (i < n) {
@@ -118,7 +118,7 @@ LayerNormRow with_sum(LayerNormRow r) {
   return r;
 }
 
-void layer_norm_row(const LayerNormRow& r) {
+inline void layer_norm_row(const LayerNormRow& r) {
   if (r.sum != nullptr) {
     layer_norm_row(with_sum(r));
     return;

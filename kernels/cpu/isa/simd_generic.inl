@@ -85,7 +85,7 @@ inline V round_nearest(V x) {
   return (x + big) - big;
 }
 inline V load_bf16(const uint16_t* p) {
-  V v;
+  V v{};
   for (int i = 0; i < kLanes; ++i) {
     const uint32_t bits = static_cast<uint32_t>(p[i]) << 16;
     float f;

@@ -1,13 +1,8 @@
-// The table of one level.
+// The table of a level that shares nothing with another one.
 extern const IsaKernels TANDEM_ISA_TABLE = {
     {gemm<StepF32>, nullptr, 1, kVectorBlocking},
-#ifdef TANDEM_ISA_AMX
-    {gemm_amx<StepBf16>, finish_all<StepBf16>, StepBf16::kWords, kTileBlockingBf16},
-    {gemm_amx_i8, finish_all<StepI8>, StepI8::kWords, kTileBlockingI8},
-#else
     {gemm_bf16, nullptr, StepBf16::kWords, kVectorBlocking},
     {gemm<StepI8>, nullptr, StepI8::kWords, kVectorBlocking},
-#endif
     to_bf16_steps,
     to_bf16,
     to_i8_steps,
@@ -18,9 +13,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     layer_norm_row,
     ragged_pack,
     ragged_attend,
-#if defined(TANDEM_ISA_BF16)
-    {ragged_pack_bf16, ragged_attend_bf16, kBf16Rows},
-#elif defined(TANDEM_ISA_I16)
+#if defined(TANDEM_ISA_I16)
     {ragged_pack_i16, ragged_attend_i16, kRaggedRows},
 #else
     {},

@@ -1,4 +1,5 @@
-// The kernels of CpuIsa::kNeonBf16; compiled with the flags of that level (kernels/CMakeLists.txt).
+// What CpuIsa::kNeonBf16 does otherwise than the level before it; compiled with the flags of that
+// level (kernels/CMakeLists.txt).
 #include <arm_neon.h>
 
 #include "kernels/cpu/isa/isa.h"
@@ -15,27 +16,13 @@ namespace {
 #include "kernels/cpu/isa/math.inl"
 //
 #include "kernels/cpu/isa/gemm.inl"
+//
 #include "kernels/cpu/isa/rows.inl"
-//
-#include "kernels/cpu/isa/quantise.inl"
-//
-#include "kernels/cpu/isa/gemm_i4.inl"
-//
-#include "kernels/cpu/isa/softmax.inl"
-//
-#include "kernels/cpu/isa/attention_paged.inl"
-//
-#include "kernels/cpu/isa/attention_shared.inl"
-#include "kernels/cpu/isa/attention_strided.inl"
-//
-#include "kernels/cpu/isa/attention_ragged.inl"
-//
-#include "kernels/cpu/isa/attention_window.inl"
-//
-#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
-#define TANDEM_ISA_TABLE kNeonBf16Kernels
-#include "kernels/cpu/isa/table.inl"
+void use_neon_bf16(IsaKernels& kernels) {
+  kernels.gemm_bf16 = {gemm_bf16, nullptr, StepBf16::kWords, kVectorBlocking};
+  kernels.to_bf16_steps = to_bf16_steps;
+}
 
 }  // namespace tandem::cpu
