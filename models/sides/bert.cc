@@ -22,7 +22,7 @@ struct Defaults {
   int vocab_size = 30522, heads = 12;
 };
 
-Bert read(const ConfigReader& in, const Defaults& defaults = {}) {
+Bert read_bert(const ConfigReader& in, const Defaults& defaults = {}) {
   constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
                 kCount = ConfigReader::kMaxCount;
   Bert out;
@@ -42,7 +42,7 @@ Bert read(const ConfigReader& in, const Defaults& defaults = {}) {
 
 // Sets the padding id too.
 Bert read_roberta(const ConfigReader& in, std::optional<int32_t>& padding) {
-  Bert out = read(in);
+  Bert out = read_bert(in);
   if (!in.find("vocab_size")) out.vocab_size = 50265;
   const nlohmann::json* pad = in.find("pad_token_id");
   const bool named = pad != nullptr || !in.raw().contains("pad_token_id");
@@ -108,9 +108,9 @@ struct HeadNames {
   const char* dense;
   const char* norm;
 };
-constexpr HeadNames kBertNames = {"bert", "cls.predictions", "transform.dense",
-                                  "transform.LayerNorm"};
-constexpr HeadNames kRobertaNames = {"roberta", "lm_head", "dense", "layer_norm"};
+constexpr HeadNames kBertHead = {"bert", "cls.predictions", "transform.dense",
+                                 "transform.LayerNorm"};
+constexpr HeadNames kRobertaHead = {"roberta", "lm_head", "dense", "layer_norm"};
 
 DecoderSide make_decoder(const Bert& c, std::optional<int32_t> padding, const HeadNames& names,
                          Activation activation) {
@@ -155,27 +155,27 @@ DecoderSide roberta_decoder(const ConfigReader& in) {
   std::optional<int32_t> padding;
   Bert c = read_roberta(in, padding);
   check_decoder(in, c);
-  return make_decoder(c, padding, kRobertaNames, Activation::kGelu);
+  return make_decoder(c, padding, kRobertaHead, Activation::kGelu);
 }
 
 }  // namespace
 
 SideClass bert_side() {
-  return {"bert", [](const ConfigReader& in) { return make_encoder(in, read(in), {}); },
+  return {"bert", [](const ConfigReader& in) { return make_encoder(in, read_bert(in), {}); },
           [](const ConfigReader& in) {
-            Bert c = read(in);
+            Bert c = read_bert(in);
             check_decoder(in, c);
-            return make_decoder(c, {}, kBertNames, c.activation);
+            return make_decoder(c, {}, kBertHead, c.activation);
           }};
 }
 
 SideClass blip_text_side() {
   return {"blip_text_model", nullptr, [](const ConfigReader& in) {
             if (!in.flag("is_decoder", true)) in.fail("is_decoder", "is false: it is no decoder");
-            Bert c = read(in, {30524, 8});
+            Bert c = read_bert(in, {30524, 8});
             c.token_types = 0;
             c.states_width = size_or(in, "encoder_hidden_size", ConfigReader::kMaxWidth, 768);
-            return make_decoder(c, {}, kBertNames, c.activation);
+            return make_decoder(c, {}, kBertHead, c.activation);
           }};
 }
 

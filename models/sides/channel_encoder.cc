@@ -10,10 +10,8 @@
 namespace tandem {
 namespace {
 
-using Config = ChannelEncoderConfig;
 using nlohmann::json;
 
-constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
 constexpr int kConvSize = 3;  // of the convolutions within layers
 
 std::vector<int> read_numbers(const ConfigReader& in, const char* key, std::vector<int> otherwise,
@@ -37,7 +35,7 @@ std::vector<bool> read_flags(const ConfigReader& in, const char* key, std::vecto
   return value->get<std::vector<bool>>();
 }
 
-void check_stage(const ConfigReader& in, const Config::Stage& s, int window) {
+void check_stage(const ConfigReader& in, const ChannelEncoderConfig::Stage& s, int window) {
   const ConvSteps& c = s.steps;
   if (c.height + 2 * c.padding < c.size || c.width + 2 * c.padding < c.size ||
       s.points() > ConfigReader::kMaxRows)
@@ -79,6 +77,7 @@ int64_t ChannelEncoderConfig::scratch_values() const {
 }
 
 ChannelEncoderConfig read_channel_encoder(const ConfigReader& in, int height, int width) {
+  constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
   const auto numbers = [&](const char* key, std::vector<int> otherwise, int least, int most) {
     return read_numbers(in, key, std::move(otherwise), least, most);
   };
@@ -99,7 +98,7 @@ ChannelEncoderConfig read_channel_encoder(const ConfigReader& in, int height, in
     if (size != count)
       in.fail(key,
               "has " + std::to_string(size) + " stages, embed_dim has " + std::to_string(count));
-  Config out;
+  ChannelEncoderConfig out;
   out.height = height;
   out.width = width;
   out.window = size_or(in, "window_size", kCount, 12);
@@ -113,7 +112,7 @@ ChannelEncoderConfig read_channel_encoder(const ConfigReader& in, int height, in
     steps.padding = paddings[i];
     const double ffn = ratio * widths[i];
     if (ffn < 1 || ffn > kWidth) in.fail("mlp_ratio", "makes layers too large or too small");
-    const Config::Stage stage{
+    const ChannelEncoderConfig::Stage stage{
         steps, widths[i], depths[i], heads[i], groups[i], static_cast<int>(ffn), norms[i]};
     check_stage(in, stage, out.window);
     out.stages.push_back(stage);
@@ -136,8 +135,9 @@ Tensor ChannelEncoder::Layer<Attention>::forward(Context& ctx, Tensor x,
   return x;
 }
 
-ChannelEncoder::Block ChannelEncoder::make_block(const Weights& w, const Build& b, const Config& c,
-                                                 const Config::Stage& s) {
+ChannelEncoder::Block ChannelEncoder::make_block(const Weights& w, const Build& b,
+                                                 const ChannelEncoderConfig& c,
+                                                 const ChannelEncoderConfig::Stage& s) {
   const int height = s.steps.rows(), width = s.steps.columns();
   const auto conv = [&](const Weights& layer, const char* name) {
     return PictureConv(layer / name, b, s.d_model, kConvSize, height, width);
@@ -164,12 +164,13 @@ ChannelEncoder::Block ChannelEncoder::make_block(const Weights& w, const Build& 
            conv(channels, "conv2"), norm(channels, "norm2"), feed_forward(channels)}};
 }
 
-ChannelEncoder::ChannelEncoder(const Weights& w, const Build& b, const Config& c) : build_(b) {
+ChannelEncoder::ChannelEncoder(const Weights& w, const Build& b, const ChannelEncoderConfig& c)
+    : build_(b) {
   SplitWeights source(w.source());
   const Weights split(source, w.scope());
   int64_t before = ImagePatches::kChannels;
   for (size_t i = 0; i < c.stages.size(); ++i) {
-    const Config::Stage& s = c.stages[i];
+    const ChannelEncoderConfig::Stage& s = c.stages[i];
     const Weights conv = split / "convs" / static_cast<int>(i);
     Stage made{s.norm_first,
                Norm(conv / "norm", b, s.norm_first ? before : s.d_model),

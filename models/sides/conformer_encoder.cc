@@ -10,24 +10,24 @@
 namespace tandem {
 namespace {
 
-using Config = ConformerConfig;
-
 constexpr float kBatchEps = 1e-5f;
 
-AttentionOptions attention_options(const Config& c) {
+AttentionOptions attention_options(const ConformerConfig& c) {
   AttentionOptions out = AttentionOptions::scaled(c.heads, c.d_model / c.heads);
   out.bias = c.bias;
   out.names.out = "o_proj";
   return out;
 }
 
-Bias bias_of(const Config& c) { return c.convolution_bias ? Bias::kRequired : Bias::kNone; }
+Bias bias_of(const ConformerConfig& c) {
+  return c.convolution_bias ? Bias::kRequired : Bias::kNone;
+}
 
 // A convolution over one row, of file's tensors [out, in, 1].
 ConvolutionShape pointwise(int64_t in, int64_t out) { return {in, out}; }
 
 // Half of what it makes.
-FeedForward half_of(const Weights& w, const Build& b, const Config& c) {
+FeedForward half_of(const Weights& w, const Build& b, const ConformerConfig& c) {
   const Weights last = w / "linear2";
   ChangedWeights changed(w);
   const auto put = [&](const char* name, const HostTensor& t) {
@@ -62,7 +62,8 @@ void DepthwiseConvolution::run(ops::DepthwiseConvArgs args) const {
   ops::depthwise_conv(build_.ctx, args);
 }
 
-ConformerEncoder::Subsampling::Subsampling(const Weights& w, const Build& b, const Config& c)
+ConformerEncoder::Subsampling::Subsampling(const Weights& w, const Build& b,
+                                           const ConformerConfig& c)
     : build_(b), config_(c) {
   const int size = c.step.width;
   const int64_t channels = c.channels, columns = c.columns.back();
@@ -128,7 +129,7 @@ Tensor ConformerEncoder::Subsampling::forward(const StepTensors& in) const {
   return linear_->forward(x.columns(part_.begin, part_.end));
 }
 
-ConformerEncoder::Mixing::Mixing(const Weights& w, const Build& b, const Config& c)
+ConformerEncoder::Mixing::Mixing(const Weights& w, const Build& b, const ConformerConfig& c)
     : build_(b),
       width_(c.convolution_width),
       activation_(c.activation),
@@ -170,7 +171,7 @@ Tensor ConformerEncoder::Mixing::forward(const Tensor& x, const Tensor& starts) 
   return last_.forward(out, starts, starts, x.dim(0));
 }
 
-ConformerEncoder::Layer::Layer(const Weights& w, const Build& b, const Config& c)
+ConformerEncoder::Layer::Layer(const Weights& w, const Build& b, const ConformerConfig& c)
     : first_norm(w / "norm_feed_forward1", b, c.d_model),
       attention_norm(w / "norm_self_att", b, c.d_model),
       mixing_norm(w / "norm_conv", b, c.d_model),
@@ -181,7 +182,7 @@ ConformerEncoder::Layer::Layer(const Weights& w, const Build& b, const Config& c
       attention(w / "self_attn", b, c.d_model, attention_options(c)),
       mixing(w / "conv", b, c) {}
 
-ConformerEncoder::ConformerEncoder(const Weights& w, const Build& b, const Config& c)
+ConformerEncoder::ConformerEncoder(const Weights& w, const Build& b, const ConformerConfig& c)
     : build_(b),
       subsampling_(w / "subsampling", b, c),
       distances_(b.ctx.resident(Distances::table(c.positions, c.d_model))) {

@@ -16,7 +16,7 @@ struct Gpt2 : SideSizes {
   bool scaled_scores = true, scaled_by_layer = false, tied = true;
 };
 
-Gpt2 read(const ConfigReader& in) {
+Gpt2 read_gpt2(const ConfigReader& in) {
   constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
                 kCount = ConfigReader::kMaxCount;
   Gpt2 out;
@@ -145,9 +145,9 @@ SideOptions layers_of(const Gpt2& c) {
   return out;
 }
 
-DecoderSide decoder(const ConfigReader& in) {
+DecoderSide gpt2_decoder(const ConfigReader& in) {
   need_flag(in, "add_cross_attention", true, "the decoder does not read the encoder's states");
-  const Gpt2 c = read(in);
+  const Gpt2 c = read_gpt2(in);
   DecoderSide out{c, c.vocab_size, c.positions};
   out.tied = c.tied;
   out.states_width = read_states_width(in, c, /*takes_any=*/false);
@@ -177,6 +177,6 @@ DecoderSide decoder(const ConfigReader& in) {
 
 }  // namespace
 
-SideClass gpt2_side() { return {"gpt2", nullptr, decoder}; }
+SideClass gpt2_side() { return {"gpt2", nullptr, gpt2_decoder}; }
 
 }  // namespace tandem

@@ -7,14 +7,14 @@
 namespace tandem {
 namespace {
 
-constexpr int kPositionOffset = 2;
+constexpr int kMBartOffset = 2;
 
 struct MBart : SideSizes {
   int vocab_size = 0, positions = 0;
   bool scaled = false, tied = true;
 };
 
-MBart read(const ConfigReader& in) {
+MBart read_mbart(const ConfigReader& in) {
   constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
                 kCount = ConfigReader::kMaxCount;
   MBart out;
@@ -31,8 +31,8 @@ MBart read(const ConfigReader& in) {
   return out;
 }
 
-DecoderSide decoder(const ConfigReader& in) {
-  const MBart c = read(in);
+DecoderSide mbart_decoder(const ConfigReader& in) {
+  const MBart c = read_mbart(in);
   DecoderSide out{c, c.vocab_size, c.positions};
   out.scaled = c.scaled;
   out.tied = c.tied;
@@ -48,7 +48,7 @@ DecoderSide decoder(const ConfigReader& in) {
       const float scale = c.scaled ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
       return Embeddings(
           VocabParallelEmbedding(tables.tokens, b, scale),
-          Positions::learned(layers, b, c.positions, static_cast<int>(c.d_model), kPositionOffset),
+          Positions::learned(layers, b, c.positions, static_cast<int>(c.d_model), kMBartOffset),
           Norm(layers / "layernorm_embedding", b, c.d_model));
     };
     return DecoderSide::Ends{layers, embeddings,
@@ -59,6 +59,6 @@ DecoderSide decoder(const ConfigReader& in) {
 
 }  // namespace
 
-SideClass mbart_side() { return {"mbart", nullptr, decoder}; }
+SideClass mbart_side() { return {"mbart", nullptr, mbart_decoder}; }
 
 }  // namespace tandem

@@ -10,14 +10,13 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
-using Config = PictureEncoderConfig;
-
-constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
 
 std::vector<int> read_counts(const ConfigReader& in, const char* key, std::vector<int> otherwise) {
   const json* value = in.find(key);
   if (value == nullptr) return otherwise;
-  const auto valid = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= kCount; };
+  const auto valid = [](const json& n) {
+    return n.is_number_integer() && n >= 1 && n <= ConfigReader::kMaxCount;
+  };
   if (!value->is_array() || value->empty() || !std::all_of(value->begin(), value->end(), valid))
     in.fail(key, "is " + in.show(*value) + ", expected a list of numbers, one for each stage");
   return value->get<std::vector<int>>();
@@ -25,15 +24,17 @@ std::vector<int> read_counts(const ConfigReader& in, const char* key, std::vecto
 
 // As HuggingFace's: of the picture that a stage sees, whose layers have a table of biases by the
 // configured window.
-void check_window(const ConfigReader& in, const Config& c) {
-  for (const Config::Stage& stage : c.stages)
+void check_window(const ConfigReader& in, const PictureEncoderConfig& c) {
+  for (const PictureEncoderConfig::Stage& stage : c.stages)
     if (std::min(stage.height, stage.width) < c.window)
       in.fail("window_size", "is " + std::to_string(c.window) + ", larger than a stage of " +
                                  std::to_string(stage.height) + " x " +
                                  std::to_string(stage.width) + " points");
 }
 
-std::vector<Config::Stage> read_stages(const ConfigReader& in, const ImagePatches& patches) {
+std::vector<PictureEncoderConfig::Stage> read_stages(const ConfigReader& in,
+                                                     const ImagePatches& patches) {
+  constexpr int kWidth = ConfigReader::kMaxWidth;
   constexpr int kMostStages = 16;
   const std::vector<int> depths = read_counts(in, "depths", {2, 2, 6, 2});
   const char* const heads_key =
@@ -43,9 +44,9 @@ std::vector<Config::Stage> read_stages(const ConfigReader& in, const ImagePatche
     in.fail("depths", "has " + std::to_string(depths.size()) + " stages, " + heads_key + " has " +
                           std::to_string(heads.size()));
   const auto ratio = double{in.positive("mlp_ratio", 4.0f)};
-  Config::Stage stage{
+  PictureEncoderConfig::Stage stage{
       size_or(in, "embed_dim", kWidth, 96), 0, 0, 0, patches.rows(), patches.columns()};
-  std::vector<Config::Stage> out;
+  std::vector<PictureEncoderConfig::Stage> out;
   for (size_t i = 0; i < depths.size(); ++i) {
     stage.layers = depths[i];
     stage.heads = heads[i];
@@ -66,7 +67,8 @@ std::vector<Config::Stage> read_stages(const ConfigReader& in, const ImagePatche
 }
 
 // Every second layer's windows are shifted by half, where there are several.
-LayerOptions layer_options(const Config& c, const Config::Stage& stage, int layer) {
+LayerOptions layer_options(const PictureEncoderConfig& c, const PictureEncoderConfig::Stage& stage,
+                           int layer) {
   LayerOptions out;
   out.norms = NormPlace::kPre;
   out.d_model = stage.d_model;
@@ -120,7 +122,7 @@ int64_t PictureEncoderConfig::scratch_values() const {
 }
 
 PictureEncoderConfig read_picture_encoder(const ConfigReader& in) {
-  Config out;
+  PictureEncoderConfig out;
   out.patches = read_patches(in, 224, 4);
   out.patches.filled_up = true;
   out.stages = read_stages(in, out.patches);
@@ -133,7 +135,8 @@ PictureEncoderConfig read_picture_encoder(const ConfigReader& in) {
   return out;
 }
 
-PictureEncoder::Merging::Merging(const Weights& w, const Build& b, const Config::Stage& stage)
+PictureEncoder::Merging::Merging(const Weights& w, const Build& b,
+                                 const PictureEncoderConfig::Stage& stage)
     : build_(b),
       stage_(stage),
       norm_(w / "norm", b, 4 * int64_t{stage.d_model}),
@@ -151,7 +154,7 @@ Tensor PictureEncoder::Merging::forward(const Tensor& x) const {
   return reduction_.forward(normed.columns(part_.begin, part_.end));
 }
 
-PictureEncoder::PictureEncoder(const Weights& w, const Build& b, const Config& c)
+PictureEncoder::PictureEncoder(const Weights& w, const Build& b, const PictureEncoderConfig& c)
     : ctx_(b.ctx),
       projection_(w / "embeddings" / "patch_embeddings" / "projection", b, c.stages.front().d_model,
                   c.patches),
@@ -160,7 +163,7 @@ PictureEncoder::PictureEncoder(const Weights& w, const Build& b, const Config& c
   const Weights scopes = w / "encoder" / "layers";
   const Build of_pictures = b.without_adapters();  // rows of a stage are no positions
   for (size_t i = 0; i < c.stages.size(); ++i) {
-    const Config::Stage& stage = c.stages[i];
+    const PictureEncoderConfig::Stage& stage = c.stages[i];
     const Weights scope = scopes / static_cast<int>(i);
     Stage made;
     for (int layer = 0; layer < stage.layers; ++layer) {

@@ -10,8 +10,6 @@
 namespace tandem {
 namespace {
 
-using Config = PooledPicturesConfig;
-
 // A matrix that the file has the other way round.
 class TurnedMatrix final : public WeightSource {
  public:
@@ -37,7 +35,8 @@ class TurnedMatrix final : public WeightSource {
   std::string where_;
 };
 
-RowParallelLinear product_of(const Weights& w, const Build& b, const Config& c, const Range& part) {
+RowParallelLinear product_of(const Weights& w, const Build& b, const PooledPicturesConfig& c,
+                             const Range& part) {
   TurnedMatrix matrix(w, "mm_input_projection_weight", c.vision.d_model, c.d_model);
   return {Weights(matrix), b, c.vision.d_model, c.d_model, part, Bias::kNone};
 }
@@ -81,10 +80,11 @@ int64_t PooledPicturesConfig::scratch_values() const {
   return (patch * vision.patches.count() - 1) / vectors() + 1;
 }
 
-std::optional<Config> read_pooled_pictures(const ConfigReader& in, int vectors, int d_model) {
+std::optional<PooledPicturesConfig> read_pooled_pictures(const ConfigReader& in, int vectors,
+                                                         int d_model) {
   VisionDefaults defaults;
   defaults.eps = 1e-6f;
-  Config out{read_vision(in, defaults)};
+  PooledPicturesConfig out{read_vision(in, defaults)};
   if (in.find("hidden_act") == nullptr)
     out.vision.activation = in.activation("hidden_act", "gelu_pytorch_tanh");
   out.d_model = d_model;
@@ -96,7 +96,7 @@ std::optional<Config> read_pooled_pictures(const ConfigReader& in, int vectors, 
   return out;
 }
 
-PooledPictures::PooledPictures(const Weights& w, const Build& b, const Config& c)
+PooledPictures::PooledPictures(const Weights& w, const Build& b, const PooledPicturesConfig& c)
     : build_(b),
       config_(c),
       heads_(b, c.vision.heads, c.vision.d_model / c.vision.heads),

@@ -6,14 +6,14 @@
 namespace tandem {
 namespace {
 
-constexpr int kPositionOffset = 2;
+constexpr int kTrOcrOffset = 2;
 
 struct TrOcr : SideSizes {
   int vocab_size = 0, positions = 0, pad = 0;
   bool scaled = false, learned_positions = true, embedding_norm = true, tied = true;
 };
 
-TrOcr read(const ConfigReader& in) {
+TrOcr read_trocr(const ConfigReader& in) {
   constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
                 kCount = ConfigReader::kMaxCount;
   TrOcr out;
@@ -41,14 +41,14 @@ Embeddings embeddings_of(const TrOcr& c, const HostTensor& tokens, const Weights
   std::optional<Norm> norm;
   if (c.embedding_norm) norm.emplace(w / "layernorm_embedding", b, c.d_model);
   if (!c.learned_positions) (w / "embed_positions").skip();  // a remark of old files
-  const Positions positions =
-      c.learned_positions ? Positions::learned(w, b, c.positions, c.d_model, kPositionOffset)
-                          : Positions::fairseq_sinusoidal(b, c.positions, c.d_model, c.pad);
+  const Positions positions = c.learned_positions
+                                  ? Positions::learned(w, b, c.positions, c.d_model, kTrOcrOffset)
+                                  : Positions::fairseq_sinusoidal(b, c.positions, c.d_model, c.pad);
   return {VocabParallelEmbedding(tokens, b, scale), positions, std::move(norm)};
 }
 
-DecoderSide decoder(const ConfigReader& in) {
-  const TrOcr c = read(in);
+DecoderSide trocr_decoder(const ConfigReader& in) {
+  const TrOcr c = read_trocr(in);
   DecoderSide out{c, c.vocab_size, c.positions};
   if (!c.learned_positions) out.position_padding = c.pad;
   out.scaled = c.scaled;
@@ -68,6 +68,6 @@ DecoderSide decoder(const ConfigReader& in) {
 
 }  // namespace
 
-SideClass trocr_side() { return {"trocr", nullptr, decoder}; }
+SideClass trocr_side() { return {"trocr", nullptr, trocr_decoder}; }
 
 }  // namespace tandem

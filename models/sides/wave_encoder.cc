@@ -11,8 +11,6 @@
 namespace tandem {
 namespace {
 
-using Config = WaveEncoderConfig;
-
 // The weight of a convolution in groups: v times g / |v|, of each place in the window. [out, in of
 // a group, width]
 std::vector<float> normed_weight(const Weights& w, int64_t out, int64_t in, int64_t width) {
@@ -31,13 +29,13 @@ std::vector<float> normed_weight(const Weights& w, int64_t out, int64_t in, int6
   return v;
 }
 
-AttentionOptions attention_options(const Config& c) {
+AttentionOptions attention_options(const WaveEncoderConfig& c) {
   return AttentionOptions::scaled(c.heads, c.d_model / c.heads);
 }
 
 }  // namespace
 
-WaveEncoder::Places::Places(const Weights& w, const Build& b, const Config& c)
+WaveEncoder::Places::Places(const Weights& w, const Build& b, const WaveEncoderConfig& c)
     : build_(b),
       features_(c.d_model / c.position_groups),
       width_(c.position_width),
@@ -75,7 +73,7 @@ WaveEncoder::Projection WaveEncoder::projection_of(const Weights& w, const Build
   return {part, RowParallelLinear(w, b, in, out, part)};
 }
 
-WaveEncoder::WaveEncoder(const Weights& w, const Build& b, const Config& c)
+WaveEncoder::WaveEncoder(const Weights& w, const Build& b, const WaveEncoderConfig& c)
     : build_(b),
       config_(c),
       heads_(b, c.heads, c.d_model / c.heads),
