@@ -88,7 +88,7 @@ void bias(tandem::Context& ctx) {
 
 // Three requests share page 0; the last two also share page 1. Each has a page of its own.
 void cascade(tandem::Context& ctx) {
-  tandem::KvCache cache;
+  tandem::PagedKvCache cache;
   cache.kv_cache = filled({5, 2, 4, 1, 8}, wave);
   const Tensor q = filled({3, 1, 8}, wave), out({3, 1, 8}, DType::kF32);
   const std::vector<tandem::ops::CascadeLevel> levels = {
@@ -120,7 +120,7 @@ void cascade(tandem::Context& ctx) {
 void latent(tandem::Context& ctx) {
   tandem::MlaCache cache;
   cache.mla_cache = Tensor::zeros({3, 4, 512 + 64}, DType::kF32);
-  const tandem::PageTable table{integers({0, 2, 3}), integers({2, 0, 1}), integers({1, 3})};
+  const tandem::KvPageTable table{integers({0, 2, 3}), integers({2, 0, 1}), integers({1, 3})};
   // 5 and 3 tokens, all of them new.
   const tandem::BatchPositions places =
       tandem::batch_indices_positions(integers({0, 5, 8}), integers({5, 3}));

@@ -11,7 +11,7 @@ namespace tandem::ops {
 namespace {
 
 // Each row has a place among its request's pages, no two the same.
-void check_places(const Tensor& batch_indices, const Tensor& positions, const PageTable& table,
+void check_places(const Tensor& batch_indices, const Tensor& positions, const KvPageTable& table,
                   const CacheSides& sides, int64_t rows) {
   const int64_t requests = layouts::check_table(table, sides);
   const int32_t* batch = layouts::check_integers("batch_indices", batch_indices, rows);

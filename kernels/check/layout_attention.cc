@@ -40,7 +40,7 @@ void check_ragged_keys(Context& ctx, const AttendRaggedArgs& args, int64_t reque
   layouts::check_end("kv_indptr", args.kv_indptr, args.k.dim(of_rows), "k");
 }
 
-const std::string& cache_name(const KvCache& cache) {
+const std::string& cache_name(const PagedKvCache& cache) {
   static const std::string kJoint = "kv_cache", kKeys = "k_cache";
   return cache.kv_cache.rank() > 0 ? kJoint : kKeys;
 }

@@ -3,7 +3,7 @@
 namespace tandem {
 
 std::vector<int64_t> append_slots(const Tensor& batch_indices, const Tensor& positions,
-                                  const PageTable& table, int64_t page_size) {
+                                  const KvPageTable& table, int64_t page_size) {
   const int32_t *batch = batch_indices.data<int32_t>(), *position = positions.data<int32_t>(),
                 *first = table.kv_indptr.data<int32_t>(), *pages = table.kv_indices.data<int32_t>();
   std::vector<int64_t> slots;

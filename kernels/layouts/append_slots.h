@@ -10,6 +10,6 @@ namespace tandem {
 
 // page * page_size + offset, of each row; of checked arguments.
 std::vector<int64_t> append_slots(const Tensor& batch_indices, const Tensor& positions,
-                                  const PageTable& table, int64_t page_size);
+                                  const KvPageTable& table, int64_t page_size);
 
 }  // namespace tandem

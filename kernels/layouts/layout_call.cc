@@ -22,11 +22,13 @@ class CallArguments {
     return found == call_.tensors.end() ? Tensor() : found->second;
   }
   bool has(const std::string& name) const { return call_.tensors.count(name) > 0; }
-  PageTable table(const std::string& prefix = {}) {
+  KvPageTable table(const std::string& prefix = {}) {
     return {take(prefix + "kv_indptr"), take(prefix + "kv_indices"),
             take(prefix + "kv_last_page_len")};
   }
-  KvCache cache() { return {take("kv_cache"), take("k_cache"), take("v_cache"), call_.layout}; }
+  PagedKvCache cache() {
+    return {take("kv_cache"), take("k_cache"), take("v_cache"), call_.layout};
+  }
   MlaCache latent() { return {take("mla_cache"), take("ckv_cache"), take("kpe_cache")}; }
 
   // `q`: whose last dimension gives the scale, if none is given.

@@ -132,7 +132,7 @@ void check_requests(const std::string& name, int64_t found, int64_t requests) {
                      std::to_string(requests));
 }
 
-CacheSides check_cache(const Context& ctx, const KvCache& cache) {
+CacheSides check_cache(const Context& ctx, const PagedKvCache& cache) {
   const bool joint = cache.kv_cache.rank() > 0;
   if (joint) {
     if (cache.k_cache.rank() > 0 || cache.v_cache.rank() > 0)
@@ -171,7 +171,7 @@ CacheSides check_cache(const Context& ctx, const MlaCache& cache, const LatentWi
   return sides;
 }
 
-int64_t check_table(const PageTable& table, const CacheSides& sides, const std::string& prefix) {
+int64_t check_table(const KvPageTable& table, const CacheSides& sides, const std::string& prefix) {
   const int64_t requests = check_offsets(prefix + "kv_indptr", table.kv_indptr);
   const int32_t* pages = check_integers(prefix + "kv_indices", table.kv_indices, -1);
   const int64_t count = table.kv_indices.dim(0);

@@ -41,7 +41,7 @@ void check_requests(const std::string& name, int64_t found, int64_t requests);
 // " at index 3".
 std::string at_index(int64_t i);
 
-CacheSides check_cache(const Context& ctx, const KvCache& cache);
+CacheSides check_cache(const Context& ctx, const PagedKvCache& cache);
 // `ckv`, `kpe`: the widths of two other arguments, and their names.
 struct LatentWidths {
   int64_t ckv, kpe;
@@ -49,7 +49,7 @@ struct LatentWidths {
 };
 CacheSides check_cache(const Context& ctx, const MlaCache& cache, const LatentWidths& widths);
 // Returns the number of requests. `prefix`: of the names, "level1." in a cascade.
-int64_t check_table(const PageTable& table, const CacheSides& sides,
+int64_t check_table(const KvPageTable& table, const CacheSides& sides,
                     const std::string& prefix = {});
 
 // Masks and bias, after the indices.

@@ -23,7 +23,7 @@
 namespace tandem {
 
 // Keys and values in pages, in one of two forms. Shapes: NHD, and in brackets HND.
-struct KvCache {
+struct PagedKvCache {
   // [pages, 2, page_size, kv_heads, head_dim] ([pages, 2, kv_heads, page_size, head_dim]); or
   Tensor kv_cache = {};
   // [pages, page_size, kv_heads, head_dim] ([pages, kv_heads, page_size, head_dim]) each.
@@ -42,7 +42,7 @@ struct MlaCache {
 
 // The pages of R requests: request i has kv_indices[kv_indptr[i]] up to kv_indptr[i + 1], all full
 // but for the last, which holds kv_last_page_len[i] tokens (0 where there are no pages).
-struct PageTable {
+struct KvPageTable {
   Tensor kv_indptr;         // [R + 1]
   Tensor kv_indices;        // [kv_indptr[R]]
   Tensor kv_last_page_len;  // [R]
@@ -82,8 +82,8 @@ void attend_ragged(Context& ctx, const AttendRaggedArgs& args);
 struct AttendPagesArgs {
   Tensor q;          // [n, num_heads, head_dim]
   Tensor qo_indptr;  // [R + 1], to n
-  KvCache cache;
-  PageTable table;
+  PagedKvCache cache;
+  KvPageTable table;
   ScoreRules scores = {};
   Tensor out;       // as q
   Tensor lse = {};  // as above
@@ -97,7 +97,7 @@ struct AttendLatentArgs {
   Tensor q_pe;       // [n, num_heads, head_dim_kpe]
   Tensor qo_indptr;  // [R + 1], to n
   MlaCache cache;
-  PageTable table;
+  KvPageTable table;
   ScoreRules scores = {};
   Tensor out;       // [n, num_heads, head_dim_ckv]
   Tensor lse = {};  // as above
@@ -118,8 +118,8 @@ void merge_states(Context& ctx, const MergeStatesArgs& args);
 struct AppendPagesArgs {
   Tensor append_key, append_value;  // [n, kv_heads, head_dim]
   Tensor batch_indices, positions;  // [n]: batch_indices_positions()
-  KvCache cache;                    // on the CPU f32 or bf16, which rounds
-  PageTable table;
+  PagedKvCache cache;               // on the CPU f32 or bf16, which rounds
+  KvPageTable table;
 };
 void append_pages(Context& ctx, const AppendPagesArgs& args);
 
@@ -127,7 +127,7 @@ struct AppendLatentArgs {
   Tensor append_ckv, append_kpe;    // [n, head_dim_ckv], [n, head_dim_kpe]
   Tensor batch_indices, positions;  // as above
   MlaCache cache;
-  PageTable table;
+  KvPageTable table;
 };
 void append_latent(Context& ctx, const AppendLatentArgs& args);
 
@@ -146,11 +146,11 @@ void pack_bits(Context& ctx, const PackBitsArgs& args);
 // once. A query sees the keys of its group in every level. Errors name "level1.kv_indices".
 struct CascadeLevel {
   Tensor qo_indptr;  // [groups + 1], to n
-  PageTable table;
+  KvPageTable table;
 };
 struct AttendCascadeArgs {
   Tensor q;  // [n, num_heads, head_dim]
-  KvCache cache;
+  PagedKvCache cache;
   std::span<const CascadeLevel> levels;  // at least one, the widest first
   float scale = 1.0f;
   float soft_cap = 0.0f;
@@ -168,7 +168,7 @@ void attend_cascade(Context& ctx, const AttendCascadeArgs& args);
 // Throws InputError where they do not fit int32.
 Tensor mask_indptr_of(const Tensor& qo_indptr, const Tensor& kv_indptr, bool packed);
 // The same for pages.
-Tensor mask_indptr_of(const Tensor& qo_indptr, const PageTable& table, int64_t page_size,
+Tensor mask_indptr_of(const Tensor& qo_indptr, const KvPageTable& table, int64_t page_size,
                       bool packed);
 // Where segments begin after pack_bits.
 Tensor packed_indptr_of(const Tensor& indptr);

@@ -43,7 +43,7 @@ Tensor mask_indptr_of(const Tensor& qo_indptr, const Tensor& kv_indptr, bool pac
       qo_indptr, requests, [&](int64_t i) { return int64_t{kv[i + 1]} - kv[i]; }, packed);
 }
 
-Tensor mask_indptr_of(const Tensor& qo_indptr, const PageTable& table, int64_t page_size,
+Tensor mask_indptr_of(const Tensor& qo_indptr, const KvPageTable& table, int64_t page_size,
                       bool packed) {
   CacheSides any;
   any.pages = int64_t{INT32_MAX} + 1;

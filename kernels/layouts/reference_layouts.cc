@@ -40,11 +40,11 @@ struct Keys {
 struct Place {
   int64_t page, token;
 };
-Place place_of(const PageTable& table, int64_t s, int64_t j, int64_t page_size) {
+Place place_of(const KvPageTable& table, int64_t s, int64_t j, int64_t page_size) {
   return {table.kv_indices.data<int32_t>()[table.kv_indptr.data<int32_t>()[s] + j / page_size],
           j % page_size};
 }
-int64_t length_of(const PageTable& table, int64_t s, int64_t page_size) {
+int64_t length_of(const KvPageTable& table, int64_t s, int64_t page_size) {
   const int32_t* indptr = table.kv_indptr.data<int32_t>();
   const int64_t pages = indptr[s + 1] - indptr[s];
   return pages == 0 ? 0 : (pages - 1) * page_size + table.kv_last_page_len.data<int32_t>()[s];
@@ -52,11 +52,11 @@ int64_t length_of(const PageTable& table, int64_t s, int64_t page_size) {
 
 bool is_nhd(KvLayout layout) { return layout == KvLayout::kNHD; }
 // The element of a cache; which: 0 keys, 1 values.
-const Tensor& tensor_of(const KvCache& cache, int which) {
+const Tensor& tensor_of(const PagedKvCache& cache, int which) {
   if (cache.kv_cache.rank() > 0) return cache.kv_cache;
   return which == 0 ? cache.k_cache : cache.v_cache;
 }
-Shape where_of(const KvCache& cache, int which, const Place& place, int64_t head, int64_t d) {
+Shape where_of(const PagedKvCache& cache, int which, const Place& place, int64_t head, int64_t d) {
   Shape where = {place.page};
   if (cache.kv_cache.rank() > 0) where.push_back(which);
   where.push_back(is_nhd(cache.layout) ? place.token : head);
@@ -64,7 +64,7 @@ Shape where_of(const KvCache& cache, int which, const Place& place, int64_t head
   where.push_back(d);
   return where;
 }
-int64_t page_size_of(const KvCache& cache) {
+int64_t page_size_of(const PagedKvCache& cache) {
   const bool joint = cache.kv_cache.rank() > 0;
   return tensor_of(cache, 0).dim((joint ? 2 : 1) + (is_nhd(cache.layout) ? 0 : 1));
 }

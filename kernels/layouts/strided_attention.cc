@@ -23,7 +23,7 @@ StridedAttention common(const Args& args, const Tensor& q) {
   return a;
 }
 
-void set_table(const PageTable& table, const CacheSides& sides, StridedAttention& a) {
+void set_table(const KvPageTable& table, const CacheSides& sides, StridedAttention& a) {
   a.kv = table.kv_indptr.data<int32_t>();
   // (Without any page there is nothing to point to, but pages are what kv counts.)
   static constexpr int32_t kNoPages = 0;
@@ -50,7 +50,7 @@ std::vector<int64_t> StridedAttention::first_bytes() const {
 
 int64_t StridedAttention::elements() const { return first_elements().back(); }
 
-CacheSides sides_of(const KvCache& cache) {
+CacheSides sides_of(const PagedKvCache& cache) {
   const bool joint = cache.kv_cache.rank() > 0, nhd = cache.layout == KvLayout::kNHD;
   const Tensor& k = joint ? cache.kv_cache : cache.k_cache;
   const int first = joint ? 2 : 1;

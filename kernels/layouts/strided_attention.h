@@ -60,7 +60,7 @@ struct CacheSides {
   int kv_heads = 1;
   DType type = DType::kF32;
 };
-CacheSides sides_of(const KvCache& cache);
+CacheSides sides_of(const PagedKvCache& cache);
 // k: the compressed part, v: that with positions.
 CacheSides sides_of(const MlaCache& cache, int64_t head_dim_ckv);
 

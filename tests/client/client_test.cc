@@ -19,14 +19,15 @@ namespace tandem::client {
 namespace {
 
 using namespace std::chrono_literals;
-using test::FakeServer;
+using test::FakeEngineServer;
 using test::TcpProxy;
 
 class ClientTest : public ::testing::Test {
  protected:
   ClientTest() { ::setenv("XDG_RUNTIME_DIR", directory_.path().c_str(), 1); }
   // The client of a proxy uses the server's credentials.
-  Client connect(const FakeServer& server, uint16_t port, std::chrono::milliseconds reconnect) {
+  Client connect(const FakeEngineServer& server, uint16_t port,
+                 std::chrono::milliseconds reconnect) {
     ClientOptions options;
     options.address = "127.0.0.1:" + std::to_string(port);
     options.access_file =
@@ -66,7 +67,7 @@ class ClientTest : public ::testing::Test {
 };
 
 TEST_F(ClientTest, WhatIsSubmittedAfterTheEndFailsAtOnce) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   std::string under_way, afterwards;
   const auto note = [](std::string& type) {
@@ -85,7 +86,7 @@ TEST_F(ClientTest, WhatIsSubmittedAfterTheEndFailsAtOnce) {
 }
 
 TEST_F(ClientTest, SubmitsAndStreams) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   EXPECT_EQ(client.server_info().model(), "fake");
   std::vector<int> streamed;
@@ -105,7 +106,7 @@ TEST_F(ClientTest, SubmitsAndStreams) {
 }
 
 TEST_F(ClientTest, ChunksCanBePulled) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   RequestHandle request = client.submit({.prompt = "count 30"});
   int tokens = 0;
@@ -121,7 +122,7 @@ TEST_F(ClientTest, ChunksCanBePulled) {
 }
 
 TEST_F(ClientTest, ErrorsCarryTypeAndField) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   try {
     (void)client.submit({.prompt = "fail"}).get();
@@ -178,13 +179,13 @@ TEST_F(ClientTest, Embeddings) {
   EXPECT_EQ(embedding_of(output), std::vector<float>{0.5f});
   output.set_finished(false);
   EXPECT_THROW((void)embedding_of(output), ClientError);
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   EXPECT_THROW((void)client.embed("count 3", "nonsense \xff"), ClientError);
 }
 
 TEST_F(ClientTest, BatchesAreIndependent) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   std::vector<Request> requests;
   for (int i = 0; i < 40; ++i)
@@ -200,7 +201,7 @@ TEST_F(ClientTest, BatchesAreIndependent) {
 }
 
 TEST_F(ClientTest, CancelReachesTheServer) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   RequestHandle request = client.submit({.prompt = "hang"});
   ASSERT_TRUE(eventually([&] { return server.counters->submits == 1; }));
@@ -210,7 +211,7 @@ TEST_F(ClientTest, CancelReachesTheServer) {
 }
 
 TEST_F(ClientTest, ASlowReaderHoldsTheServerUp) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   std::promise<void> go;
   std::shared_future<void> gone = go.get_future();
@@ -224,7 +225,7 @@ TEST_F(ClientTest, ASlowReaderHoldsTheServerUp) {
 }
 
 TEST_F(ClientTest, WhatACallbackThrowsEndsItsRequest) {
-  FakeServer server;
+  FakeEngineServer server;
   Client client = Client::connect({.address = server.address});
   const RequestHandle request =
       client.submit({.prompt = "count 1000000"},
@@ -235,7 +236,7 @@ TEST_F(ClientTest, WhatACallbackThrowsEndsItsRequest) {
 }
 
 TEST_F(ClientTest, StreamsGoOnAfterConnectionsBreak) {
-  FakeServer server;
+  FakeEngineServer server;
   TcpProxy proxy(server.port);
   Client client = connect(server, proxy.port(), 30s);
   std::vector<RequestHandle> requests;
@@ -252,7 +253,7 @@ TEST_F(ClientTest, StreamsGoOnAfterConnectionsBreak) {
 }
 
 TEST_F(ClientTest, ASilentConnectionIsGivenUp) {
-  FakeServer server;
+  FakeEngineServer server;
   TcpProxy proxy(server.port);
   Client client = connect(server, proxy.port(), 60s);
   const RequestHandle request = client.submit({.prompt = "count 2000"});
@@ -265,7 +266,7 @@ TEST_F(ClientTest, ASilentConnectionIsGivenUp) {
 }
 
 TEST_F(ClientTest, AServerThatDiesForGoodFailsRequestsInTime) {
-  auto server = std::make_unique<FakeServer>();
+  auto server = std::make_unique<FakeEngineServer>();
   TcpProxy proxy(server->port);
   Client client = connect(*server, proxy.port(), 1s);
   const RequestHandle request = client.submit({.prompt = "hang"});
@@ -277,20 +278,20 @@ TEST_F(ClientTest, AServerThatDiesForGoodFailsRequestsInTime) {
 }
 
 TEST_F(ClientTest, ARestartedServerGetsWhatTheOldOneNeverAnswered) {
-  auto server = std::make_unique<FakeServer>();
+  auto server = std::make_unique<FakeEngineServer>();
   const uint16_t port = server->port;
   Client client = Client::connect({.address = server->address});
   server->counters->paused = true;
   const RequestHandle request = client.submit({.prompt = "count 20"});
   ASSERT_TRUE(eventually([&] { return server->counters->submits == 1; }));
   server.reset();
-  server = std::make_unique<FakeServer>(port);  // another authority
+  server = std::make_unique<FakeEngineServer>(port);  // another authority
   expect_count(request.get(), 20);
   EXPECT_EQ(server->counters->submits, 1);
 }
 
 TEST_F(ClientTest, AnotherClientTakesAStreamOver) {
-  FakeServer server;
+  FakeEngineServer server;
   std::string id;
   {
     Client first = Client::connect({.address = server.address});
@@ -320,7 +321,7 @@ TEST_F(ClientTest, ConnectTellsWhyItFailed) {
           << e.what();
     }
   }
-  FakeServer server;
+  FakeEngineServer server;
   server.counters->version = 7;
   try {
     Client::connect({.address = server.address});

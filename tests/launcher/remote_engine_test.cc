@@ -25,7 +25,7 @@ class RemoteEngineTest : public ::testing::Test {
  protected:
   RemoteEngineTest() {
     ::setenv("XDG_RUNTIME_DIR", directory_.path().c_str(), 1);
-    server = std::make_unique<test::FakeServer>();
+    server = std::make_unique<test::FakeEngineServer>();
     engine = std::make_unique<RemoteEngine>(client::Client::connect({.address = server->address}));
   }
   static EngineApi::Request request(const std::string& id, const std::string& text) {
@@ -40,7 +40,7 @@ class RemoteEngineTest : public ::testing::Test {
   }
 
   test::TempDir directory_;
-  std::unique_ptr<test::FakeServer> server;
+  std::unique_ptr<test::FakeEngineServer> server;
   std::unique_ptr<RemoteEngine> engine;
 };
 

@@ -124,7 +124,7 @@ class NetworkTest : public ::testing::Test {
  protected:
   NetworkTest() {
     ::setenv("XDG_RUNTIME_DIR", directory_.path().c_str(), 1);
-    server_ = std::make_unique<test::FakeServer>();
+    server_ = std::make_unique<test::FakeEngineServer>();
     client_ =
         std::make_unique<client::Client>(client::Client::connect({.address = server_->address}));
     before_ = num_descriptors();
@@ -151,7 +151,7 @@ class NetworkTest : public ::testing::Test {
   }
 
   test::TempDir directory_;
-  std::unique_ptr<test::FakeServer> server_;
+  std::unique_ptr<test::FakeEngineServer> server_;
   std::unique_ptr<client::Client> client_;
   std::unique_ptr<client::RequestHandle> request_;
   int64_t before_ = 0;

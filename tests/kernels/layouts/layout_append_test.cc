@@ -74,7 +74,7 @@ TEST(LayoutTables, MasksBeginAtTheSumsOfProducts) {
   EXPECT_EQ(values_of(mask_indptr_of(qo, kv, false)), (std::vector<int32_t>{0, 10, 10, 19}));
   EXPECT_EQ(values_of(mask_indptr_of(qo, kv, true)), (std::vector<int32_t>{0, 2, 2, 4}));
   // 5, 0 and 3 tokens in pages of 3.
-  const PageTable table{indices({0, 2, 2, 3}), indices({4, 1, 0}), indices({2, 0, 3})};
+  const KvPageTable table{indices({0, 2, 2, 3}), indices({4, 1, 0}), indices({2, 0, 3})};
   EXPECT_EQ(values_of(mask_indptr_of(qo, table, 3, false)), (std::vector<int32_t>{0, 10, 10, 19}));
   EXPECT_EQ(values_of(packed_indptr_of(indices({0, 8, 8, 17}))),
             (std::vector<int32_t>{0, 1, 1, 3}));

@@ -161,7 +161,7 @@ class RandomLayouts {
   }
 
   // Shuffled pages, some of them in several requests; three are in none.
-  PageTable table(const std::vector<int32_t>& keys) {
+  KvPageTable table(const std::vector<int32_t>& keys) {
     std::vector<int32_t> indptr{0}, last, order;
     for (const int32_t n : keys) {
       indptr.push_back(indptr.back() + static_cast<int32_t>((n + page_size_ - 1) / page_size_));
@@ -174,8 +174,8 @@ class RandomLayouts {
     return {indices(indptr), indices(order), indices(last)};
   }
   // Of tables that are made already.
-  KvCache cache(int64_t dim) {
-    KvCache made;
+  PagedKvCache cache(int64_t dim) {
+    PagedKvCache made;
     made.layout = layout_;
     const Shape inner =
         nhd() ? Shape{page_size_, kv_heads_, dim} : Shape{kv_heads_, page_size_, dim};

@@ -170,9 +170,9 @@ inline caf::behavior fake_engine(caf::event_based_actor* self,
 
 // A server of its own authority, at a port of this host, and its engine. Writes the clients' access
 // file where XDG_RUNTIME_DIR says.
-class FakeServer {
+class FakeEngineServer {
  public:
-  explicit FakeServer(uint16_t port = 0) {
+  explicit FakeEngineServer(uint16_t port = 0) {
     const actors::Credentials mine = authority.issue("engine");
     actors::SystemOptions options;
     options.threads = 1;
@@ -184,7 +184,7 @@ class FakeServer {
     address = "127.0.0.1:" + std::to_string(this->port);
     access_.emplace(actors::ClientAccess{address, authority.issue("client")}, this->port);
   }
-  ~FakeServer() { kill_engine(); }
+  ~FakeEngineServer() { kill_engine(); }
   void kill_engine() {
     if (engine_) caf::anon_send_exit(engine_, caf::exit_reason::kill);
     engine_ = nullptr;

@@ -40,7 +40,7 @@ ScoreRules sent(Context& ctx, const ScoreRules& host) {
   there.bias = sent(ctx, host.bias);
   return there;
 }
-KvCache sent(Context& ctx, const KvCache& host, DType type) {
+PagedKvCache sent(Context& ctx, const PagedKvCache& host, DType type) {
   return {sent(ctx, host.kv_cache, type), sent(ctx, host.k_cache, type),
           sent(ctx, host.v_cache, type), host.layout};
 }
