@@ -24,8 +24,12 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(tandem_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 endif()
 if(TANDEM_SANITIZE)
-  target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
-                         -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  # A target with the property TANDEM_NO_THREAD_SANITIZER is compiled without that one.
+  set(sanitizers -fsanitize=${TANDEM_SANITIZE})
+  if(TANDEM_SANITIZE STREQUAL "thread")
+    set(sanitizers $<$<NOT:$<BOOL:$<TARGET_PROPERTY:TANDEM_NO_THREAD_SANITIZER>>>:-fsanitize=thread>)
+  endif()
+  target_compile_options(tandem_options INTERFACE ${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   if(TANDEM_SANITIZE MATCHES "address.*undefined")
     # AddressSanitizer sees what goes through a null pointer; to check each one takes a third of the compiler's time.
     target_compile_options(tandem_options INTERFACE -fno-sanitize=null)

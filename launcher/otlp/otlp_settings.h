@@ -17,10 +17,10 @@ namespace tandem::launcher {
 
 struct OtlpEndpoint {
   std::string url;
-  std::vector<std::string> headers;  // "name: value"
+  std::vector<std::string> headers = {};  // "name: value"
   std::chrono::milliseconds timeout{10000};
   bool gzip = false;
-  std::string ca_file;  // empty: the system's
+  std::string ca_file = {};  // empty: the system's
 };
 
 struct OtlpSettings {
@@ -35,7 +35,7 @@ struct OtlpSettings {
 struct OtlpOptions {
   using GetVariable = std::function<const char*(const char*)>;
 
-  std::string traces_endpoint, metrics_endpoint;
+  std::string traces_endpoint = {}, metrics_endpoint = {};
 
   void add(CLI::App& app);
   // Throws InputError naming the flag.

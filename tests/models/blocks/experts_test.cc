@@ -65,7 +65,9 @@ TEST(Route, PlacesAndRowsBelongTogether) {
     EXPECT_EQ(got.ends.back(), std::ssize(got.rows));
     for (size_t i = 0, begin = 0; i < got.ends.size(); begin = static_cast<size_t>(got.ends[i++])) {
       const auto taken = got.ends[i] - static_cast<int32_t>(begin);
-      if (options.capacity > 0) EXPECT_LE(taken, options.capacity);
+      if (options.capacity > 0) {
+        EXPECT_LE(taken, options.capacity);
+      }
     }
   }
 }

@@ -11,8 +11,8 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr SideDefaults kAlike{100, 64, 2, 1e4f, 0.0f, 50.0f, 30.0f};
 constexpr SideDefaults kTwoThetas{100, 64, 3, 1e6f, 1e4f, 0.0f, 0.0f};

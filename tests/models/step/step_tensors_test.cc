@@ -80,9 +80,9 @@ StepShape fill_up(StepPlan& plan) {
   return shape;
 }
 
-class Random {
+class RandomSteps {
  public:
-  Random() : seed_(std::random_device{}()), engine_(seed_) {
+  RandomSteps() : seed_(std::random_device{}()), engine_(seed_) {
     std::cout << "seed " << seed_ << "\n";
   }
   int32_t integer(int32_t low, int32_t high) {
@@ -94,7 +94,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-void add_pages(PageTable& pages, int32_t keys, Random& random) {
+void add_pages(PageTable& pages, int32_t keys, RandomSteps& random) {
   for (int32_t n = (keys + kBlock - 1) / kBlock; n > 0; --n)
     pages.page_indices.push_back(random.integer(0, 999));
   pages.indptr.push_back(static_cast<int32_t>(pages.page_indices.size()));
@@ -102,7 +102,7 @@ void add_pages(PageTable& pages, int32_t keys, Random& random) {
 }
 
 // A step of some sequences, each in a group of its own, with so many queries each.
-ModelInput step_of(Random& random, int32_t sequences, int32_t queries, int32_t longest) {
+ModelInput step_of(RandomSteps& random, int32_t sequences, int32_t queries, int32_t longest) {
   ModelInput in;
   AttentionMetadata& m = in.attention;
   m.num_requests = sequences;
@@ -169,7 +169,7 @@ void expect_idle_beyond(const Tensor& work, const std::vector<AttentionWork>& re
 }
 
 TEST(StepPlan, IsFilledUpWithNothingToDo) {
-  Random random;
+  RandomSteps random;
   for (int round = 0; round < 60; ++round) {
     auto owned = std::make_unique<HostDevice>(true);
     HostDevice& device = *owned;
@@ -224,7 +224,7 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
 // Decoding the same sequences for long takes one shape, whatever their lengths: a step that was
 // recorded is replayed to the end.
 TEST(StepPlan, OneShapeForALongGeneration) {
-  Random random;
+  RandomSteps random;
   Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
   std::set<StepShape> shapes;
   ModelInput in = step_of(random, 32, 1, 900);
@@ -269,7 +269,7 @@ TEST(StepPlan, AStepOfNobody) {
 }
 
 TEST(StepPlan, LongPromptsHaveNoShape) {
-  Random random;
+  RandomSteps random;
   Context with_tiles(1, std::make_unique<HostDevice>(true), DType::kBF16),
       without(1, std::make_unique<HostDevice>(false), DType::kBF16);
   const ModelInput prompt = step_of(random, 2, kRowsPerBlock + 1, 50);
@@ -280,7 +280,7 @@ TEST(StepPlan, LongPromptsHaveNoShape) {
 
 // What the encoder has to do in a step changes nothing of the decoder's half.
 TEST(StepPlan, HalvesAreApart) {
-  Random random;
+  RandomSteps random;
   Context ctx(1, std::make_unique<HostDevice>(true), DType::kBF16);
   ModelInput in = step_of(random, 2, 1, 50);
   StepPlan alone(ctx, in, kLayout, StepHalf::kDecoder);
@@ -301,7 +301,7 @@ TEST(StepPlan, HalvesAreApart) {
 }
 
 TEST(StepTensors, TheCpuBorrows) {
-  Random random;
+  RandomSteps random;
   Context ctx(1);
   const ModelInput in = step_of(random, 3, 2, 40);
   const StepTensors step(ctx, StepPlan(ctx, in, kLayout, StepHalf::kDecoder));
@@ -312,7 +312,7 @@ TEST(StepTensors, TheCpuBorrows) {
 
 // Tiles do not read 8-bit pages: prompts over them are rows, the encoder keeps its tiles.
 TEST(StepPlan, EightBitPagesAreReadInRows) {
-  Random random;
+  RandomSteps random;
   const Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
   ModelInput in = step_of(random, 2, 20, 50);
   in.encoder_input_ids.resize(30);
@@ -331,7 +331,7 @@ TEST(StepPlan, EightBitPagesAreReadInRows) {
 // How many of a sequence's queries are in a step depends on other sequences; of an encoder's all
 // are.
 TEST(StepPlan, DecodersThatMustNotDependOnOthersHaveRows) {
-  Random random;
+  RandomSteps random;
   Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
   ctx.backend().be_batch_invariant();
   ModelInput in = step_of(random, 2, 20, 50);

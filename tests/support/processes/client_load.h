@@ -89,7 +89,9 @@ inline std::vector<LoadCase> undisturbed(client::Client& client,
   for (const LoadCase& c : cases) handles.push_back(client.submit(c.request));
   for (size_t i = 0; i < cases.size(); ++i) {
     const auto tokens = tokens_of(handles[i].get());
-    if (!cases[i].expected.empty()) EXPECT_EQ(tokens, cases[i].expected) << cases[i].name;
+    if (!cases[i].expected.empty()) {
+      EXPECT_EQ(tokens, cases[i].expected) << cases[i].name;
+    }
     cases[i].expected = tokens;
   }
   return cases;

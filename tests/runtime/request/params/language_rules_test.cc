@@ -221,7 +221,7 @@ TEST(Languages, OfAModelOfOnePairMayBeNamed) {
   EXPECT_INPUT_ERROR(without(pair, {{"src_lang", "fr"}}), "src_lang", "translates from en");
   EXPECT_INPUT_ERROR(without(pair, {{"tgt_lang", "fr"}}), "tgt_lang", "translates to de");
   EXPECT_INPUT_ERROR(without(pair, {{"tgt_lang", "klingon"}}), "tgt_lang", "translates to de");
-  const OwnLanguages any{.target = "en", .any_source = true};  // opus-mt-mul-en
+  const OwnLanguages any{"", "en", true};  // opus-mt-mul-en
   EXPECT_FALSE(without(any, {{"src_lang", "sw"}}).has_src_lang());
   EXPECT_TRUE(without(OwnLanguages{}, {{"src_lang", "sw"}}).has_src_lang());
 }
