@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kSequenceThreads)
 }
 
 // places: (place, length) of each.
-__global__ void append_kernel(const int32_t* chosen, const int32_t* places, int32_t size,
+__global__ void append_ids_kernel(const int32_t* chosen, const int32_t* places, int32_t size,
                               int32_t* tokens, int64_t stride) {
   wait_for_earlier_kernels();
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -85,7 +85,7 @@ void begin_sequences(Context& ctx, const ops::BeginSequencesArgs& args) {
 
 void append_tokens(Context& ctx, const ops::AppendTokensArgs& args) {
   const int64_t size = args.places.dim(0);
-  TANDEM_LAUNCH(append_kernel, blocks_of(size), kSequenceThreads, 0, stream_of(ctx),
+  TANDEM_LAUNCH(append_ids_kernel, blocks_of(size), kSequenceThreads, 0, stream_of(ctx),
                 args.chosen.data<int32_t>(), args.places.data<int32_t>(),
                 static_cast<int32_t>(size), args.tokens.data<int32_t>(), args.tokens.row_stride());
   after_launch("append_tokens");
