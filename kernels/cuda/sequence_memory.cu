@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kSequenceThreads)
 
 // places: (place, length) of each.
 __global__ void append_ids_kernel(const int32_t* chosen, const int32_t* places, int32_t size,
-                              int32_t* tokens, int64_t stride) {
+                                  int32_t* tokens, int64_t stride) {
   wait_for_earlier_kernels();
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < size && places[2 * i] >= 0)
