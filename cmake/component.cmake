@@ -51,12 +51,13 @@ function(tandem_precompile target)
   endif()
 endfunction()
 
-# tandem_unity(TARGET [BATCH n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (20), but
-# for those that match a pattern: headers are read and templates made once for all of them. In unnamed namespaces no two of
+# tandem_unity(TARGET [BATCH n | DEAL n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (20),
+# but for those that match a pattern: headers are read and templates made once for all of them. DEAL: they are dealt out to n
+# batches like cards, so that heavy neighbours are not in one. In unnamed namespaces no two of
 # these files may have one name for two things. TANDEM_ALONE has patterns of a developer's: who adds a file and names it there
 # keeps the others where they were, so that they are not compiled again.
 function(tandem_unity target)
-  cmake_parse_arguments(ARG "" "BATCH" "EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "BATCH;DEAL" "EXCLUDE" ${ARGN})
   if(NOT TANDEM_UNITY)
     return()
   endif()
@@ -73,6 +74,15 @@ function(tandem_unity target)
   # (g++ takes an unnamed namespace of an included file for that of a header.)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  if(ARG_DEAL)
+    set(at 0)
+    foreach(source ${sources})
+      math(EXPR group "${at} % ${ARG_DEAL}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+      math(EXPR at "${at} + 1")
+    endforeach()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  endif()
 endfunction()
 
 # tandem_no_restrict(TARGET…): std::string + "…" makes g++ 12 warn of overlapping memcpy() where there is none

@@ -11,7 +11,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kBeamThreads = 256;
 constexpr int kBeams = ops::kMaxDeviceBeams;
 static_assert(kBeams == kWarpSize);
 constexpr int kWidth = ops::kMaxSelect;  // candidates of a beam, and of a round
@@ -48,10 +48,10 @@ __device__ __forceinline__ void move_rows(Word* rows, int64_t stride, int64_t si
   const int columns = kTileWords / moves.count;
   for (int64_t first = int64_t{part} * columns; first < size; first += int64_t{parts} * columns) {
     const int here = static_cast<int>(min(static_cast<int64_t>(columns), size - first));
-    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kBeamThreads)
       tile[i] = rows[moves.from[i / here] * stride + first + i % here];
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kBeamThreads)
       rows[moves.to[i / here] * stride + first + i % here] = tile[i];
     __syncthreads();
   }
@@ -103,12 +103,12 @@ __device__ __forceinline__ const int32_t* ids_of(const SearchParams& p, const op
 // among equals; sums follow it, but for infinities, whose sum may be a NaN.
 __device__ void sort_rows(const SearchParams& p, const ops::BeamRound& r, int width, Search& s) {
   const int all = r.num_beams * width;
-  for (int e = static_cast<int>(threadIdx.x); e < all; e += kThreads) {
+  for (int e = static_cast<int>(threadIdx.x); e < all; e += kBeamThreads) {
     const int beam = e / width, at = e % width;
     s.keys[beam][at] = order_key(__fadd_rn(values_of(p, r, beam)[at], s.scores[beam]));
   }
   __syncthreads();
-  for (int e = static_cast<int>(threadIdx.x); e < all; e += kThreads) {
+  for (int e = static_cast<int>(threadIdx.x); e < all; e += kBeamThreads) {
     const int beam = e / width, at = e % width, key = s.keys[beam][at];
     int before = 0;
     for (int i = 0; i < width; ++i) {
@@ -170,7 +170,7 @@ __device__ void choose_running(const SearchParams& p, const ops::BeamRound& r, i
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(kThreads) search_beams_kernel(SearchParams p) {
+__global__ void __launch_bounds__(kBeamThreads) search_beams_kernel(SearchParams p) {
   wait_for_earlier_kernels();
   __shared__ Search s;
   const ops::BeamRound r = p.rounds[blockIdx.x];
@@ -227,7 +227,7 @@ __device__ void move_pages(unsigned char* pool, int64_t bytes, const Moves& move
 }
 
 // A round in grid.y, a pool in grid.z; grid.x shares the bytes of a block.
-__global__ void __launch_bounds__(kThreads) move_pages_kernel(PoolParams p) {
+__global__ void __launch_bounds__(kBeamThreads) move_pages_kernel(PoolParams p) {
   wait_for_earlier_kernels();
   __shared__ Moves moves;
   __shared__ Vector<float> tile[kTileBytes / 16];
@@ -274,7 +274,7 @@ void search_beams(Context& ctx, const ops::SearchBeamsArgs& args) {
   p.parents = args.parents.data<int32_t>();
   p.chosen = args.chosen.data<int32_t>();
   p.best = args.best.data<int32_t>();
-  TANDEM_LAUNCH(search_beams_kernel, static_cast<unsigned>(args.rounds.dim(0)), kThreads, 0,
+  TANDEM_LAUNCH(search_beams_kernel, static_cast<unsigned>(args.rounds.dim(0)), kBeamThreads, 0,
                 stream_of(ctx), p);
   after_launch("search_beams");
 }
@@ -301,7 +301,7 @@ void move_beam_pages(Context& ctx, const ops::MoveBeamPagesArgs& args) {
       // A tile of four moves is a block's only one.
       const dim3 grid(static_cast<unsigned>(ceil_div(largest, kTileBytes / 4)),
                       static_cast<unsigned>(std::min(kRounds, args.rounds.dim(0) - round)), count);
-      TANDEM_LAUNCH(move_pages_kernel, grid, kThreads, 0, stream_of(ctx), p);
+      TANDEM_LAUNCH(move_pages_kernel, grid, kBeamThreads, 0, stream_of(ctx), p);
     }
   }
   after_launch("move_beam_pages");

@@ -6,7 +6,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kConvolutionThreads = 128;
 
 template <class In, class Out>
 __global__ void windows_kernel(const In* x, int64_t x_stride, int64_t size, const int32_t* starts,
@@ -42,7 +42,7 @@ __device__ __forceinline__ NormRows rows_of_part(const int32_t* starts, int sequ
 // parts[sequence][part] = the mean of the part's values, and the sum of their squared distances
 // from it.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kConvolutionThreads)
     moments_kernel(const T* x, int64_t stride, int size, const int32_t* starts, float* parts) {
   wait_for_earlier_kernels();
   __shared__ float scratch[33];
@@ -50,12 +50,12 @@ __global__ void __launch_bounds__(kThreads)
   const auto [begin, end] = rows_of_part(starts, sequence, part);
   const int64_t count = static_cast<int64_t>(end - begin) * size;
   float sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads)
+  for (int64_t i = threadIdx.x; i < count; i += kConvolutionThreads)
     sum += to_float(x[(begin + i / size) * stride + i % size]);
   const float mean = count > 0 ? block_sum(sum, scratch) / static_cast<float>(count) : 0.0f;
   __syncthreads();
   float squares = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < count; i += kConvolutionThreads) {
     const float off = to_float(x[(begin + i / size) * stride + i % size]) - mean;
     squares += off * off;
   }
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kConvolutionThreads)
     sequence_norm_kernel(const T* x, int64_t x_stride, int size, const int32_t* starts,
                          const float* parts, const float* weight, const float* bias, float eps,
                          T* out, int64_t out_stride) {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
   const float factor = 1.0f / sqrtf(squares / before + eps);
   const auto [begin, end] = rows_of_part(starts, sequence, static_cast<int>(blockIdx.x));
   const int64_t count = static_cast<int64_t>(end - begin) * size;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < count; i += kConvolutionThreads) {
     const int64_t row = begin + i / size, c = i % size;
     out[row * out_stride + c] =
         from_float<T>((to_float(x[row * x_stride + c]) - mean) * factor * weight[c] + bias[c]);
@@ -103,11 +103,12 @@ void conv_windows(Context& ctx, const ops::ConvWindowsArgs& args) {
     with_type(args.out.dtype(), [&](auto out) {
       using In = typename decltype(in)::type;
       using Out = typename decltype(out)::type;
-      TANDEM_LAUNCH((windows_kernel<In, Out>), static_cast<unsigned>(args.out.dim(0)), kThreads, 0,
-                    stream_of(ctx), static_cast<const In*>(args.x.raw()), args.x.row_stride(),
-                    args.x.dim(1), args.start_loc.data<int32_t>(), args.out_starts.data<int32_t>(),
-                    static_cast<int>(args.start_loc.dim(0)) - 1, args.width, args.stride,
-                    args.padding, static_cast<Out*>(args.out.raw()), args.out.row_stride());
+      TANDEM_LAUNCH((windows_kernel<In, Out>), static_cast<unsigned>(args.out.dim(0)),
+                    kConvolutionThreads, 0, stream_of(ctx), static_cast<const In*>(args.x.raw()),
+                    args.x.row_stride(), args.x.dim(1), args.start_loc.data<int32_t>(),
+                    args.out_starts.data<int32_t>(), static_cast<int>(args.start_loc.dim(0)) - 1,
+                    args.width, args.stride, args.padding, static_cast<Out*>(args.out.raw()),
+                    args.out.row_stride());
     });
   });
   after_launch("conv_windows");
@@ -122,9 +123,9 @@ void sequence_norm(Context& ctx, const ops::SequenceNormArgs& args) {
     using T = typename decltype(tag)::type;
     const T* x = static_cast<const T*>(args.x.raw());
     const int32_t* starts = args.start_loc.data<int32_t>();
-    TANDEM_LAUNCH(moments_kernel<T>, grid, kThreads, 0, stream_of(ctx), x, args.x.row_stride(),
-                  size, starts, parts.data<float>());
-    TANDEM_LAUNCH(sequence_norm_kernel<T>, grid, kThreads, 0, stream_of(ctx), x,
+    TANDEM_LAUNCH(moments_kernel<T>, grid, kConvolutionThreads, 0, stream_of(ctx), x,
+                  args.x.row_stride(), size, starts, parts.data<float>());
+    TANDEM_LAUNCH(sequence_norm_kernel<T>, grid, kConvolutionThreads, 0, stream_of(ctx), x,
                   args.x.row_stride(), size, starts, parts.data<float>(), args.weight.data<float>(),
                   args.bias.data<float>(), args.eps, static_cast<T*>(args.out.raw()),
                   args.out.row_stride());

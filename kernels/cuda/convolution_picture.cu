@@ -5,7 +5,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kPictureConvThreads = 128;
 
 template <class T>
 __global__ void picture_conv_kernel(const T* x, int64_t x_stride, int height, int width, int size,
@@ -15,7 +15,7 @@ __global__ void picture_conv_kernel(const T* x, int64_t x_stride, int height, in
   const int64_t row = blockIdx.x;
   const int at_y = static_cast<int>(row % (int64_t{height} * width)) / width,
             at_x = static_cast<int>(row % width), reach = size / 2;
-  for (int64_t c = threadIdx.x; c < features; c += kThreads) {
+  for (int64_t c = threadIdx.x; c < features; c += kPictureConvThreads) {
     float sum = bias[c];
     for (int dy = -reach; dy <= reach; ++dy)
       for (int dx = -reach; dx <= reach; ++dx) {
@@ -33,8 +33,8 @@ __global__ void picture_conv_kernel(const T* x, int64_t x_stride, int height, in
 void picture_conv(Context& ctx, const ops::PictureConvArgs& args) {
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(picture_conv_kernel<T>, static_cast<unsigned>(args.x.dim(0)), kThreads, 0,
-                  stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
+    TANDEM_LAUNCH(picture_conv_kernel<T>, static_cast<unsigned>(args.x.dim(0)), kPictureConvThreads,
+                  0, stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
                   args.height, args.width, args.size, args.weight.data<float>(),
                   args.bias.data<float>(), args.x.dim(1), static_cast<T*>(args.out.raw()),
                   args.out.row_stride());

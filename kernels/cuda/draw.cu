@@ -11,8 +11,8 @@ namespace {
 
 using Mass = unsigned long long;
 
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kDrawThreads = 512;
+constexpr int kDrawWarps = kDrawThreads / kWarpSize;
 // The first digit is sign, exponent and two bits more: logits fall into some dozens of them, with
 // the exponent alone most of a row would meet in five.
 constexpr int kDigitBits = 11, kDigits = 1 << kDigitBits;
@@ -76,7 +76,8 @@ struct Histogram {
   unsigned low[kDigits], high[kDigits];
 
   __device__ __forceinline__ void clear() {
-    for (int i = static_cast<int>(threadIdx.x); i < kDigits; i += kThreads) low[i] = high[i] = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < kDigits; i += kDrawThreads)
+      low[i] = high[i] = 0;
   }
   __device__ __forceinline__ void add(unsigned digit, Mass mass) {
     const unsigned part = static_cast<unsigned>(mass);
@@ -96,11 +97,11 @@ struct Crossing {
 };
 
 // The first digit at which the sum, with `below` before all of them, is above `most`, by the thread
-// that has it. `warps`: kWarps values.
+// that has it. `warps`: kDrawWarps values.
 __device__ __forceinline__ void find_digit(const Histogram& histogram, Mass below, Mass most,
                                            unsigned prefix, int shift, Mass* warps,
                                            Crossing& found) {
-  constexpr int kOwn = kDigits / kThreads;
+  constexpr int kOwn = kDigits / kDrawThreads;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize;
   Mass own = 0;
   for (int d = 0; d < kOwn; ++d) own += histogram.at(thread * kOwn + d);
@@ -119,7 +120,7 @@ __device__ __forceinline__ void find_digit(const Histogram& histogram, Mass belo
 template <bool counts>
 __device__ Crossing find_crossing(const Row& row, unsigned from, Mass most) {
   __shared__ Histogram histogram;
-  __shared__ Mass warps[kWarps];
+  __shared__ Mass warps[kDrawWarps];
   __shared__ Crossing found;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) found = {0, 0};
@@ -130,7 +131,7 @@ __device__ Crossing find_crossing(const Row& row, unsigned from, Mass most) {
     histogram.clear();
     __syncthreads();
     const Crossing so_far = found;  // written again behind two barriers
-    for_entries(row, thread, row.size, kThreads, [&](float x) {
+    for_entries(row, thread, row.size, kDrawThreads, [&](float x) {
       const unsigned key = digits_of(x), digit = (key >> shift) % kDigits;
       if (key < from || (key & known) != so_far.key) return;
       if (counts) {
@@ -158,16 +159,16 @@ __device__ Mass block_mass(Mass x) {
 
 // The largest value after the temperature; false if the row has no distribution.
 __device__ bool find_peak(Row& row) {
-  __shared__ float peaks[kWarps];
+  __shared__ float peaks[kDrawWarps];
   const int thread = static_cast<int>(threadIdx.x);
   float peak = minus_infinity();  // +inf stands for a NaN, too
-  for_entries(row, thread, row.size, kThreads,
+  for_entries(row, thread, row.size, kDrawThreads,
               [&](float x) { peak = x != x ? plus_infinity() : fmaxf(peak, x); });
   for (int offset = 16; offset > 0; offset /= 2)
     peak = fmaxf(peak, __shfl_xor_sync(kFullWarp, peak, offset));
   if (thread % kWarpSize == 0) peaks[thread / kWarpSize] = peak;
   __syncthreads();
-  for (int w = 0; w < kWarps; ++w) peak = fmaxf(peak, peaks[w]);
+  for (int w = 0; w < kDrawWarps; ++w) peak = fmaxf(peak, peaks[w]);
   __syncthreads();
   row.peak = peak;
   return peak > minus_infinity() && peak < plus_infinity();
@@ -187,7 +188,7 @@ __device__ Filter find_filter(const Row& row, const ops::DrawRule& rule) {
     f.key = find_crossing<true>(row, 0, static_cast<Mass>(row.size - rule.top_k)).key;
   if (!(rule.tail > 0)) return f;
   Mass own = 0;
-  for_entries(row, static_cast<int>(threadIdx.x), row.size, kThreads, [&](float x) {
+  for_entries(row, static_cast<int>(threadIdx.x), row.size, kDrawThreads, [&](float x) {
     if (digits_of(x) >= f.key) own += row.mass(x);
   });
   const Mass total = block_mass(own);
@@ -263,9 +264,9 @@ __device__ int find_entry(const Row& row, const Filter& f, int begin, int end, M
   return -1;
 }
 
-__global__ void __launch_bounds__(kThreads, 2) draw_kernel(DrawParams p) {
+__global__ void __launch_bounds__(kDrawThreads, 2) draw_kernel(DrawParams p) {
   wait_for_earlier_kernels();
-  __shared__ Stretch stretches[kWarps];
+  __shared__ Stretch stretches[kDrawWarps];
   const ops::DrawRule rule = p.rules[blockIdx.x];
   if (rule.draws == 0) return;
   Row row{p.logits + blockIdx.x * p.stride, p.size, rule.temperature, 0.0f};
@@ -273,14 +274,14 @@ __global__ void __launch_bounds__(kThreads, 2) draw_kernel(DrawParams p) {
   const Filter f = find_filter(row, rule);
 
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int length = (row.size + kThreads - 1) / kThreads * kWarpSize;
+  const int length = (row.size + kDrawThreads - 1) / kDrawThreads * kWarpSize;
   const int begin = min(warp * length, row.size), end = min(begin + length, row.size);
   const Stretch mine = sum_stretch(row, f, begin, end);
   if (threadIdx.x % kWarpSize == 0) stretches[warp] = mine;
   __syncthreads();
   Mass total = 0, equals = 0, first = 0, past = 0, equals_before = 0;
 #pragma unroll 4  // all at once they take more registers than there are
-  for (int w = 0; w < kWarps; ++w) {
+  for (int w = 0; w < kDrawWarps; ++w) {
     const Stretch& s = stretches[w];
     if (w == warp) {
       first = total;
@@ -316,8 +317,8 @@ void draw(Context& ctx, const ops::DrawArgs& args) {
   p.ids = args.ids.data<int32_t>();
   p.values = args.values.data<float>();
   p.best = args.best.empty() ? nullptr : args.best.data<int32_t>();
-  TANDEM_LAUNCH(draw_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0, stream_of(ctx),
-                p);
+  TANDEM_LAUNCH(draw_kernel, static_cast<unsigned>(args.logits.dim(0)), kDrawThreads, 0,
+                stream_of(ctx), p);
   after_launch("draw");
 }
 

@@ -6,10 +6,10 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kFrameThreads = 128;
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFrameThreads)
     compress_kernel(const float* x, int64_t x_stride, int size, float factor, float eps, T* out,
                     int64_t out_stride) {
   wait_for_earlier_kernels();
@@ -17,14 +17,14 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = blockIdx.x;
   const float* from = x + row * x_stride;
   float sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) sum += from[i];
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kFrameThreads) sum += from[i];
   const float mean = block_sum(sum, scratch) / static_cast<float>(size);
   __syncthreads();
   float squares = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads)
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kFrameThreads)
     squares += (from[i] - mean) * (from[i] - mean);
   const float root = sqrtf(block_sum(squares, scratch) / static_cast<float>(size) + eps);
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads)
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kFrameThreads)
     out[row * out_stride + i] = from_float<T>(asinhf(factor * ((from[i] - mean) / root)));
 }
 
@@ -37,7 +37,7 @@ void apply_activation(Context& ctx, const ops::ApplyActivationArgs& args) {
 void compress_frames(Context& ctx, const ops::CompressFramesArgs& args) {
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(compress_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kThreads, 0,
+    TANDEM_LAUNCH(compress_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kFrameThreads, 0,
                   stream_of(ctx), args.x.data<float>(), args.x.row_stride(),
                   static_cast<int>(args.x.dim(1)), args.factor, args.eps,
                   static_cast<T*>(args.out.raw()), args.out.row_stride());

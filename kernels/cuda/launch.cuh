@@ -20,6 +20,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <string>
 
 #include "base/check.h"
@@ -28,6 +29,9 @@
 #include "kernels/cuda/host/launch_stream.h"
 
 namespace tandem::cuda {
+
+// Dynamic shared memory that every kernel may be launched with: more has to be asked for.
+constexpr int64_t kUsualSharedBytes = 48 << 10;
 
 constexpr unsigned kFullWarp = 0xffffffffu;
 constexpr int kWarpSize = 32;

@@ -5,7 +5,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kRotaryThreads = 128;
 
 // A token in grid.x.
 __global__ void angles_kernel(const int32_t* positions, const float* frequencies, int half,
@@ -40,8 +40,8 @@ __global__ void rotary_kernel(Turn turn, T* x, int64_t stride, int num_heads, in
 }  // namespace
 
 void rotary_angles(Context& ctx, const ops::RotaryAnglesArgs& args) {
-  TANDEM_LAUNCH(angles_kernel, static_cast<unsigned>(args.out.dim(0)), kThreads, 0, stream_of(ctx),
-                args.positions.data<int32_t>(), args.frequencies.data<float>(),
+  TANDEM_LAUNCH(angles_kernel, static_cast<unsigned>(args.out.dim(0)), kRotaryThreads, 0,
+                stream_of(ctx), args.positions.data<int32_t>(), args.frequencies.data<float>(),
                 static_cast<int>(args.frequencies.dim(0)), args.out.data<float>(),
                 args.out.row_stride());
   after_launch("rotary_angles");
@@ -51,7 +51,7 @@ void rotary(Context& ctx, const ops::RotaryArgs& args) {
   if (args.rotary.angles.empty()) return;
   with_type(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(rotary_kernel<T>, static_cast<unsigned>(args.x.dim(0)), kThreads, 0,
+    TANDEM_LAUNCH(rotary_kernel<T>, static_cast<unsigned>(args.x.dim(0)), kRotaryThreads, 0,
                   stream_of(ctx), Turn(args.rotary), static_cast<T*>(args.x.raw()),
                   args.x.row_stride(), args.num_heads, args.head_dim);
   });

@@ -8,7 +8,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kRowThreads = 128;
 
 struct EmbeddingParams {
   const int32_t *ids, *position_ids;
@@ -32,14 +32,14 @@ __device__ __forceinline__ int64_t id_at(const EmbeddingParams& p, int64_t row) 
 }
 
 // Elements of a row that a thread takes at a time: 16 bytes of 16-bit types.
-constexpr int kPiece = 8;
+constexpr int kRowPiece = 8;
 
-// The first `count` of kPiece elements. `aligned`: at a multiple of 16 bytes, all of them.
+// The first `count` of kRowPiece elements. `aligned`: at a multiple of 16 bytes, all of them.
 template <class T>
 __device__ __forceinline__ void load_piece(const T* from, int count, bool aligned,
-                                           float (&out)[kPiece]) {
+                                           float (&out)[kRowPiece]) {
 #pragma unroll
-  for (int i = 0; i < kPiece; i += kVector<T>) {
+  for (int i = 0; i < kRowPiece; i += kVector<T>) {
     if (aligned) {
       const Vector<T> v = *reinterpret_cast<const Vector<T>*>(from + i);
 #pragma unroll
@@ -51,10 +51,10 @@ __device__ __forceinline__ void load_piece(const T* from, int count, bool aligne
   }
 }
 template <class T>
-__device__ __forceinline__ void store_piece(const float (&values)[kPiece], int count, bool aligned,
-                                            T* to) {
+__device__ __forceinline__ void store_piece(const float (&values)[kRowPiece], int count,
+                                            bool aligned, T* to) {
 #pragma unroll
-  for (int i = 0; i < kPiece; i += kVector<T>) {
+  for (int i = 0; i < kRowPiece; i += kVector<T>) {
     Vector<T> v;
 #pragma unroll
     for (int j = 0; j < kVector<T>; ++j) v.values[j] = from_float<T>(values[i + j]);
@@ -70,25 +70,25 @@ __device__ __forceinline__ void store_piece(const float (&values)[kPiece], int c
 
 // out = the norm of `row` ([size] in shared memory, of which a thread has written, with the sum
 // `sum`, the pieces that it reads). `aligned`: of weight, bias and out, and size is a multiple of
-// kPiece; the same bits either way. kRms: `sum` and `bias` are not used.
+// kRowPiece; the same bits either way. kRms: `sum` and `bias` are not used.
 template <bool kRms, class T>
 __device__ __forceinline__ void norm_row(const float* row, float sum, const float* weight,
                                          const float* bias, float eps, int size, bool aligned,
                                          T* out) {
   __shared__ float scratch[33];
-  const int first = static_cast<int>(threadIdx.x) * kPiece, step = kThreads * kPiece;
+  const int first = static_cast<int>(threadIdx.x) * kRowPiece, step = kRowThreads * kRowPiece;
   // A row of up to 1024 elements waits for these while the sums are made.
-  float weights[kPiece], biases[kPiece] = {};
+  float weights[kRowPiece], biases[kRowPiece] = {};
   load_piece(weight + first, size - first, aligned && first < size, weights);
   if (!kRms) load_piece(bias + first, size - first, aligned && first < size, biases);
   const float mean = kRms ? 0.0f : block_sum(sum, scratch) / static_cast<float>(size);
   __syncthreads();
   float squares = 0;
-  float values[kPiece];
+  float values[kRowPiece];
   for (int at = first; at < size; at += step) {
-    load_piece(row + at, size - at, at + kPiece <= size, values);
+    load_piece(row + at, size - at, at + kRowPiece <= size, values);
 #pragma unroll
-    for (int i = 0; i < kPiece; ++i) {
+    for (int i = 0; i < kRowPiece; ++i) {
       const float d = at + i < size ? values[i] - mean : 0.0f;
       squares = fmaf(d, d, squares);
     }
@@ -100,16 +100,16 @@ __device__ __forceinline__ void norm_row(const float* row, float sum, const floa
       load_piece(weight + at, size - at, aligned, weights);
       if (!kRms) load_piece(bias + at, size - at, aligned, biases);
     }
-    load_piece(row + at, size - at, at + kPiece <= size, values);
+    load_piece(row + at, size - at, at + kRowPiece <= size, values);
 #pragma unroll
-    for (int i = 0; i < kPiece; ++i)
+    for (int i = 0; i < kRowPiece; ++i)
       values[i] = fmaf((values[i] - mean) * scale, weights[i], biases[i]);
     store_piece(values, size - at, aligned, out + at);
   }
 }
 
 template <class T, class Tokens, class Positions, bool kNorm>
-__global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, T* out) {
+__global__ void __launch_bounds__(kRowThreads) embedding_kernel(EmbeddingParams p, T* out) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* sums = reinterpret_cast<float*>(shared);
@@ -123,18 +123,19 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, 
     position += (int64_t{p.position_ids[row]} + p.position_offset) * p.position_stride;
   out += row * p.out_stride;
   const int size = static_cast<int>(p.size);
-  for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
-    float x[kPiece] = {}, more[kPiece] = {};
+  for (int at = static_cast<int>(threadIdx.x) * kRowPiece; at < size;
+       at += kRowThreads * kRowPiece) {
+    float x[kRowPiece] = {}, more[kRowPiece] = {};
     if (known) load_piece(token + at, size - at, p.aligned, x);
     if (position != nullptr) load_piece(position + at, size - at, p.aligned, more);
 #pragma unroll
-    for (int i = 0; i < kPiece; ++i) {
+    for (int i = 0; i < kRowPiece; ++i) {
       x[i] = __fmul_rn(p.scale, x[i]);
       if (position != nullptr) x[i] = __fadd_rn(x[i], more[i]);
       total += x[i];  // zeros beyond the row
     }
     if (kNorm) {
-      store_piece(x, size - at, at + kPiece <= size, sums + at);
+      store_piece(x, size - at, at + kRowPiece <= size, sums + at);
     } else {
       store_piece(x, size - at, p.aligned, out + at);
     }
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, 
 // row, one in blockIdx.y. `aligned`: all rows, weight and bias begin at multiples of 16 bytes, and
 // size is a multiple of kPiece.
 template <class T, bool kRms>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const T* x, int64_t x_stride, const T* residual, int64_t residual_stride,
                       const float* weight, const float* bias, float eps, T* out, int64_t out_stride,
                       T* sums, int64_t sums_stride, int size, bool aligned) {
@@ -159,16 +160,17 @@ __global__ void __launch_bounds__(kThreads)
   if (residual != nullptr) residual += blockIdx.x * residual_stride;
   if (sums != nullptr) sums += blockIdx.x * sums_stride;
   float sum = 0;
-  for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
-    float h[kPiece], more[kPiece] = {};
+  for (int at = static_cast<int>(threadIdx.x) * kRowPiece; at < size;
+       at += kRowThreads * kRowPiece) {
+    float h[kRowPiece], more[kRowPiece] = {};
     load_piece(x + at, size - at, aligned, h);
     if (residual != nullptr) load_piece(residual + at, size - at, aligned, more);
 #pragma unroll
-    for (int i = 0; i < kPiece; ++i) {
+    for (int i = 0; i < kRowPiece; ++i) {
       if (residual != nullptr) h[i] += more[i];
       sum += h[i];  // zeros beyond the row
     }
-    store_piece(h, size - at, at + kPiece <= size, row + at);
+    store_piece(h, size - at, at + kRowPiece <= size, row + at);
     if (sums != nullptr) store_piece(h, size - at, aligned, sums + at);
   }
   norm_row<kRms>(row, sum, weight, bias, eps, size, aligned, out);
@@ -176,19 +178,20 @@ __global__ void __launch_bounds__(kThreads)
 
 // `aligned`: all rows begin at multiples of 16 bytes, and size is a multiple of kPiece.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRowThreads)
     gate_kernel(Activation activation, const T* gate, int64_t gate_stride, const T* up,
                 int64_t up_stride, T* out, int64_t out_stride, int size, bool aligned) {
   wait_for_earlier_kernels();
   gate += blockIdx.x * gate_stride;
   up += blockIdx.x * up_stride;
   out += blockIdx.x * out_stride;
-  for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
-    float x[kPiece], factors[kPiece];
+  for (int at = static_cast<int>(threadIdx.x) * kRowPiece; at < size;
+       at += kRowThreads * kRowPiece) {
+    float x[kRowPiece], factors[kRowPiece];
     load_piece(gate + at, size - at, aligned, x);
     load_piece(up + at, size - at, aligned, factors);
 #pragma unroll
-    for (int i = 0; i < kPiece; ++i) x[i] = __fmul_rn(activate(activation, x[i]), factors[i]);
+    for (int i = 0; i < kRowPiece; ++i) x[i] = __fmul_rn(activate(activation, x[i]), factors[i]);
     store_piece(x, size - at, aligned, out + at);
   }
 }
@@ -209,14 +212,14 @@ template <class T, class F>
 __global__ void __launch_bounds__(kMapThreads)
     map_kernel(F f, T* x, int64_t stride, int64_t size, bool aligned) {
   wait_for_earlier_kernels();
-  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kMapThreads + threadIdx.x) * kPiece;
+  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kMapThreads + threadIdx.x) * kRowPiece;
   if (at >= size) return;
   T* from = x + blockIdx.x * stride + at;
-  const int count = static_cast<int>(min(int64_t{kPiece}, size - at));
-  float values[kPiece];
+  const int count = static_cast<int>(min(int64_t{kRowPiece}, size - at));
+  float values[kRowPiece];
   load_piece(from, count, aligned, values);
 #pragma unroll
-  for (int i = 0; i < kPiece; ++i) values[i] = f(values[i]);
+  for (int i = 0; i < kRowPiece; ++i) values[i] = f(values[i]);
   store_piece(values, count, aligned, from);
 }
 
@@ -233,10 +236,10 @@ void map_rows(Context& ctx, F f, const Tensor& x) {
   with_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const dim3 grid(blocks(x.dim(0)),
-                    static_cast<unsigned>(ceil_div(x.dim(1), kMapThreads * kPiece)));
+                    static_cast<unsigned>(ceil_div(x.dim(1), kMapThreads * kRowPiece)));
     TANDEM_LAUNCH((map_kernel<T, F>), grid, kMapThreads, 0, stream_of(ctx), f,
                   static_cast<T*>(x.raw()), x.row_stride(), x.dim(1),
-                  x.dim(1) % kPiece == 0 && aligned_16(x));
+                  x.dim(1) % kRowPiece == 0 && aligned_16(x));
   });
 }
 
@@ -272,7 +275,7 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
     p.eps = args.norm_eps;
     shared = static_cast<size_t>(p.size) * sizeof(float);
   }
-  p.aligned = p.size % kPiece == 0;
+  p.aligned = p.size % kRowPiece == 0;
   for (const Tensor& t : {args.tokens, args.positions, args.norm_weight, args.norm_bias, args.out})
     p.aligned = p.aligned && (t.empty() || aligned_16(t));
   const unsigned rows = blocks(args.out.dim(0));
@@ -284,10 +287,10 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
       using Tokens = typename decltype(tokens_tag)::type;
       using Positions = typename decltype(positions_tag)::type;
       if (norm) {
-        TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions, true>), rows, kThreads, shared,
+        TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions, true>), rows, kRowThreads, shared,
                       stream_of(ctx), p, out);
       } else {
-        TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions, false>), rows, kThreads, 0,
+        TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions, false>), rows, kRowThreads, 0,
                       stream_of(ctx), p, out);
       }
     };
@@ -310,7 +313,7 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   const int64_t size = args.x.dim(1) / args.groups;
   TANDEM_CHECK_LE(size, int64_t{kMaxNormFeatures});
-  bool aligned = size % kPiece == 0;
+  bool aligned = size % kRowPiece == 0;
   for (const Tensor& t : {args.x, args.residual, args.weight, args.bias, args.out, args.sum})
     aligned = aligned && (t.empty() || aligned_16(t));
   with_type(args.x.dtype(), [&](auto tag) {
@@ -319,7 +322,7 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
     T* sums = args.sum.empty() ? nullptr : static_cast<T*>(args.sum.raw());
     const dim3 grid(blocks(args.x.dim(0)), blocks(args.groups));
     const auto run = [&](auto kernel, const float* bias) {
-      TANDEM_LAUNCH(kernel, grid, kThreads, static_cast<size_t>(size) * sizeof(float),
+      TANDEM_LAUNCH(kernel, grid, kRowThreads, static_cast<size_t>(size) * sizeof(float),
                     stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
                     residual, args.residual.empty() ? 0 : args.residual.row_stride(),
                     args.weight.data<float>(), bias, args.eps, static_cast<T*>(args.out.raw()),
@@ -338,10 +341,10 @@ void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
   const int64_t size = args.gate.dim(1);
   TANDEM_CHECK_LT(size, int64_t{1} << 30);
   const bool aligned =
-      size % kPiece == 0 && aligned_16(args.gate) && aligned_16(args.up) && aligned_16(args.out);
+      size % kRowPiece == 0 && aligned_16(args.gate) && aligned_16(args.up) && aligned_16(args.out);
   with_type(args.gate.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(gate_kernel<T>, blocks(args.gate.dim(0)), kThreads, 0, stream_of(ctx),
+    TANDEM_LAUNCH(gate_kernel<T>, blocks(args.gate.dim(0)), kRowThreads, 0, stream_of(ctx),
                   args.activation, static_cast<const T*>(args.gate.raw()), args.gate.row_stride(),
                   static_cast<const T*>(args.up.raw()), args.up.row_stride(),
                   static_cast<T*>(args.out.raw()), args.out.row_stride(), static_cast<int>(size),

@@ -5,7 +5,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kAddThreads = 128;
 
 // (`out` may be one of the others.)
 template <class T>
@@ -23,8 +23,8 @@ __global__ void add_kernel(const T* x, int64_t x_stride, const T* y, int64_t y_s
 void add_rows(Context& ctx, const ops::AddRowsArgs& args) {
   with_type(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(add_kernel<T>, static_cast<unsigned>(args.x.dim(0)), kThreads, 0, stream_of(ctx),
-                  static_cast<const T*>(args.x.raw()), args.x.row_stride(),
+    TANDEM_LAUNCH(add_kernel<T>, static_cast<unsigned>(args.x.dim(0)), kAddThreads, 0,
+                  stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
                   static_cast<const T*>(args.y.raw()), args.y.row_stride(),
                   static_cast<T*>(args.out.raw()), args.out.row_stride(), args.x.dim(1));
   });

@@ -5,7 +5,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kIndexThreads = 128;
 
 // `rows` counts those of x, or, if kScatter, those of out.
 template <class T, bool kScatter>
@@ -22,7 +22,7 @@ template <bool kScatter>
 void copy_rows(Context& ctx, const Tensor& x, const Tensor& rows, const Tensor& out) {
   with_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH((copy_kernel<T, kScatter>), static_cast<unsigned>(rows.dim(0)), kThreads, 0,
+    TANDEM_LAUNCH((copy_kernel<T, kScatter>), static_cast<unsigned>(rows.dim(0)), kIndexThreads, 0,
                   stream_of(ctx), static_cast<const T*>(x.raw()), x.row_stride(),
                   rows.data<int32_t>(), static_cast<T*>(out.raw()), out.row_stride(), out.dim(1));
   });
@@ -59,9 +59,9 @@ __global__ void sum_kernel(const T* x, int64_t x_stride, const int32_t* ranges, 
 
 template <class T, class Sum>
 void add_ranges(Context& ctx, const ops::SumRangesArgs& args) {
-  const auto blocks = static_cast<unsigned>((args.out.dim(1) + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>((args.out.dim(1) + kIndexThreads - 1) / kIndexThreads);
   TANDEM_LAUNCH((sum_kernel<T, Sum>), dim3(static_cast<unsigned>(args.ranges.dim(0)), blocks),
-                kThreads, 0, stream_of(ctx), static_cast<const T*>(args.x.raw()),
+                kIndexThreads, 0, stream_of(ctx), static_cast<const T*>(args.x.raw()),
                 args.x.row_stride(), args.ranges.data<int32_t>(), static_cast<Sum*>(args.out.raw()),
                 args.out.row_stride(), args.out.dim(1));
 }
@@ -71,7 +71,7 @@ void add_ranges(Context& ctx, const ops::SumRangesArgs& args) {
 void combine_rows(Context& ctx, const ops::CombineRowsArgs& args) {
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(combine_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kThreads, 0,
+    TANDEM_LAUNCH(combine_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kIndexThreads, 0,
                   stream_of(ctx), static_cast<const T*>(args.x.raw()),
                   args.x.empty() ? 0 : args.x.row_stride(), args.places.data<int32_t>(),
                   args.factors.data<float>(), static_cast<int>(args.places.dim(1)),

@@ -13,7 +13,7 @@ namespace {
 constexpr int kManyThreads = 1024, kFewThreads = 256;
 constexpr int64_t kFewEntries = 8192;
 template <int kThreads>
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kSelectWarps = kThreads / kWarpSize;
 
 // A thread's entries of a row are i = thread, thread + kThreads, ...: the best of those at `i`.
 template <int kThreads>
@@ -87,7 +87,7 @@ __device__ __forceinline__ Peak warp_peak(Peak p) {
 // `mine`: the best of the thread's entries, found on the way.
 template <int kThreads>
 __device__ double row_log_sum(const float* row, int size, Best& mine) {
-  __shared__ Peak parts[kWarps<kThreads>];
+  __shared__ Peak parts[kSelectWarps<kThreads>];
   __shared__ double result;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
@@ -100,7 +100,7 @@ __device__ double row_log_sum(const float* row, int size, Best& mine) {
   if (lane == 0) parts[warp] = p;
   __syncthreads();
   if (warp == 0) {
-    p = warp_peak(lane < kWarps<kThreads> ? parts[lane] : Peak{minus_infinity(), 0.0, false});
+    p = warp_peak(lane < kSelectWarps<kThreads> ? parts[lane] : Peak{minus_infinity(), 0.0, false});
     if (lane == 0) result = log_sum_of(p);
   }
   __syncthreads();
@@ -280,7 +280,7 @@ __device__ __forceinline__ void look_again(const float* row, int size,
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads, kManyThreads / kThreads) select_kernel(SelectParams p) {
   wait_for_earlier_kernels();
-  __shared__ Best warps[kWarps<kThreads>];
+  __shared__ Best warps[kSelectWarps<kThreads>];
   __shared__ Best chosen;
   __shared__ Changed<kThreads> changed;
   float* row = p.logits + blockIdx.x * p.stride;
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(kThreads, kManyThreads / kThreads) select_kern
     if (lane == 0) warps[warp] = of_warp;
     __syncthreads();
     if (warp == 0) {
-      const Best of_block = warp_best(lane < kWarps<kThreads> ? warps[lane] : nothing());
+      const Best of_block = warp_best(lane < kSelectWarps<kThreads> ? warps[lane] : nothing());
       if (lane == 0) {
         chosen = of_block;
         p.ids[blockIdx.x * p.k + n] = of_block.id;
@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(kThreads)
     rank_kernel(const float* logits, int64_t stride, int32_t size, const int32_t* rows,
                 const int32_t* chosen, float* values, int32_t* ranks) {
   wait_for_earlier_kernels();
-  __shared__ int32_t counts[kWarps<kThreads>];
+  __shared__ int32_t counts[kSelectWarps<kThreads>];
   const float* row = logits + blockIdx.x * stride;
   const float own = row[chosen[rows[blockIdx.x]]];
   const int thread = static_cast<int>(threadIdx.x);
@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   if (thread != 0) return;
   int32_t rank = 1;
-  for (int w = 0; w < kWarps<kThreads>; ++w) rank += counts[w];
+  for (int w = 0; w < kSelectWarps<kThreads>; ++w) rank += counts[w];
   values[blockIdx.x] = own;
   ranks[blockIdx.x] = rank;
 }

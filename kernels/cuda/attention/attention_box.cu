@@ -7,7 +7,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kWarps = 4, kThreads = kWarps * kWarpSize;
+constexpr int kBoxWarps = 4, kBoxThreads = kBoxWarps * kWarpSize;
 
 struct Biases {
   const float* values;
@@ -31,11 +31,11 @@ struct BoxParams {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) box_kernel(BoxParams<T> p) {
+__global__ void __launch_bounds__(kBoxThreads) box_kernel(BoxParams<T> p) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int64_t row = int64_t{static_cast<int>(blockIdx.x)} * kWarps + warp,
+  const int64_t row = int64_t{static_cast<int>(blockIdx.x)} * kBoxWarps + warp,
                 head = static_cast<int>(blockIdx.y), column = head * p.head_dim;
   if (row >= p.rows) return;
   int32_t sequence = 0;  // steps have few
@@ -62,9 +62,9 @@ Biases biases_of(const ops::PositionBias& bias) {
 
 void box_attention(Context& ctx, const ops::BoxAttentionArgs& args) {
   const int64_t rows = args.q.dim(0);
-  const dim3 grid(static_cast<unsigned>(ceil_div(rows, kWarps)),
+  const dim3 grid(static_cast<unsigned>(ceil_div(rows, kBoxWarps)),
                   static_cast<unsigned>(args.num_heads));
-  const size_t shared = sizeof(float) * kWarps * 2 * static_cast<size_t>(args.head_dim);
+  const size_t shared = sizeof(float) * kBoxWarps * 2 * static_cast<size_t>(args.head_dim);
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto at = [](const Tensor& t) { return static_cast<const T*>(t.raw()); };
@@ -84,7 +84,7 @@ void box_attention(Context& ctx, const ops::BoxAttentionArgs& args) {
                               biases_of(args.down),
                               args.head_dim,
                               args.scale};
-    TANDEM_LAUNCH(box_kernel<T>, grid, kThreads, shared, stream_of(ctx), params);
+    TANDEM_LAUNCH(box_kernel<T>, grid, kBoxThreads, shared, stream_of(ctx), params);
   });
   after_launch("box_attention");
 }

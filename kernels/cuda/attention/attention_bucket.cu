@@ -9,7 +9,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kWarps = 4, kThreads = kWarps * kWarpSize;
+constexpr int kBucketWarps = 4, kBucketThreads = kBucketWarps * kWarpSize;
 
 // Stored: of the pages.
 template <class T, class Stored>
@@ -33,7 +33,7 @@ struct BucketParams {
 };
 
 template <class T, class Stored>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBucketThreads)
     bucket_kernel(BucketParams<T, Stored> p, const AttentionWork* works) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int64_t head = static_cast<int>(blockIdx.y), column = head * p.head_dim;
   float* const mine = reinterpret_cast<float*>(shared) + warp * 2 * p.head_dim;
-  for (int32_t i = warp; i < work.queries; i += kWarps) {
+  for (int32_t i = warp; i < work.queries; i += kBucketWarps) {
     const int64_t row = work.query_row + i;
     WarpHead running{mine, mine + p.head_dim, p.head_dim};
     running.begin(p.q + row * p.q_stride + column, p.scale);
@@ -102,11 +102,11 @@ BucketParams<T, Stored> params_of(const ops::BucketAttentionArgs& args) {
 template <class T, class Stored>
 void launch(Context& ctx, const ops::BucketAttentionArgs& args) {
   const BucketParams<T, Stored> params = params_of<T, Stored>(args);
-  const size_t shared = sizeof(float) * kWarps * 2 * static_cast<size_t>(args.head_dim);
+  const size_t shared = sizeof(float) * kBucketWarps * 2 * static_cast<size_t>(args.head_dim);
   for (const Tensor* works : {&args.plan->rows, &args.plan->tiles}) {
     if (works->empty() || works->dim(0) == 0) continue;
     const dim3 grid(static_cast<unsigned>(works->dim(0)), static_cast<unsigned>(args.num_heads));
-    TANDEM_LAUNCH((bucket_kernel<T, Stored>), grid, kThreads, shared, stream_of(ctx), params,
+    TANDEM_LAUNCH((bucket_kernel<T, Stored>), grid, kBucketThreads, shared, stream_of(ctx), params,
                   reinterpret_cast<const AttentionWork*>(works->data<int32_t>()));
   }
 }

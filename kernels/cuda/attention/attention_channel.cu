@@ -6,9 +6,9 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kFeatures = 8;  // of a block
-constexpr int kRows = 4;      // in shared memory at a time
+constexpr int kChannelThreads = 256;
+constexpr int kChannelFeatures = 8;  // of a block
+constexpr int kChannelRows = 4;      // in shared memory at a time
 
 template <class T>
 struct ChannelParams {
@@ -23,7 +23,7 @@ struct ChannelParams {
 // Rows [row, row + count) of `columns` features from `from` on.
 template <class T>
 __device__ void load_rows(const T* from, int64_t stride, int count, int columns, float* to) {
-  for (int i = static_cast<int>(threadIdx.x); i < count * columns; i += kThreads)
+  for (int i = static_cast<int>(threadIdx.x); i < count * columns; i += kChannelThreads)
     to[i] = to_float(from[i / columns * stride + i % columns]);
 }
 
@@ -36,25 +36,25 @@ __device__ __forceinline__ void softmax_of_row(float* row, int width, float scal
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) channel_kernel(ChannelParams<T> p) {
+__global__ void __launch_bounds__(kChannelThreads) channel_kernel(ChannelParams<T> p) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   const int group = static_cast<int>(blockIdx.x) % p.groups, width = p.width;
   const int64_t first = int64_t{static_cast<int>(blockIdx.x) / p.groups} * p.points,
                 column = int64_t{group} * width;
-  const int from = static_cast<int>(blockIdx.y) * kFeatures,
-            features = min(kFeatures, width - from);
+  const int from = static_cast<int>(blockIdx.y) * kChannelFeatures,
+            features = min(kChannelFeatures, width - from);
   float* const weights = reinterpret_cast<float*>(shared);  // [features, width]
-  float* const rows = weights + kFeatures * width;          // [kRows, width]
-  float* const queries = rows + kRows * width;              // [kRows, features]
-  for (int i = static_cast<int>(threadIdx.x); i < features * width; i += kThreads)
+  float* const rows = weights + kChannelFeatures * width;   // [kChannelRows, width]
+  float* const queries = rows + kChannelRows * width;       // [kChannelRows, features]
+  for (int i = static_cast<int>(threadIdx.x); i < features * width; i += kChannelThreads)
     weights[i] = 0.0f;
-  for (int64_t t = 0; t < p.points; t += kRows) {
-    const int count = static_cast<int>(min(int64_t{kRows}, p.points - t));
+  for (int64_t t = 0; t < p.points; t += kChannelRows) {
+    const int count = static_cast<int>(min(int64_t{kChannelRows}, p.points - t));
     load_rows(p.k + (first + t) * p.k_stride + column, p.k_stride, count, width, rows);
     load_rows(p.q + (first + t) * p.q_stride + column + from, p.q_stride, count, features, queries);
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < features * width; i += kThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < features * width; i += kChannelThreads)
       for (int r = 0; r < count; ++r)
         weights[i] =
             fmaf(queries[r * features + i / width], rows[r * width + i % width], weights[i]);
@@ -63,11 +63,11 @@ __global__ void __launch_bounds__(kThreads) channel_kernel(ChannelParams<T> p) {
   if (static_cast<int>(threadIdx.x) < features)
     softmax_of_row(weights + static_cast<int>(threadIdx.x) * width, width, p.scale);
   __syncthreads();
-  for (int64_t t = 0; t < p.points; t += kRows) {
-    const int count = static_cast<int>(min(int64_t{kRows}, p.points - t));
+  for (int64_t t = 0; t < p.points; t += kChannelRows) {
+    const int count = static_cast<int>(min(int64_t{kChannelRows}, p.points - t));
     load_rows(p.v + (first + t) * p.v_stride + column, p.v_stride, count, width, rows);
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < count * features; i += kThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < count * features; i += kChannelThreads) {
       const int r = i / features, c = i % features;
       float sum = 0.0f;
       for (int other = 0; other < width; ++other)
@@ -83,9 +83,10 @@ __global__ void __launch_bounds__(kThreads) channel_kernel(ChannelParams<T> p) {
 void channel_attention(Context& ctx, const ops::ChannelAttentionArgs& args) {
   const int groups = static_cast<int>(args.q.dim(1)) / args.width;
   const auto shared =
-      sizeof(float) * static_cast<size_t>((kFeatures + kRows) * args.width + kRows * kFeatures);
+      sizeof(float) * static_cast<size_t>((kChannelFeatures + kChannelRows) * args.width +
+                                          kChannelRows * kChannelFeatures);
   const dim3 grid(static_cast<unsigned>(args.q.dim(0) / args.points * groups),
-                  static_cast<unsigned>(ceil_div(args.width, kFeatures)));
+                  static_cast<unsigned>(ceil_div(args.width, kChannelFeatures)));
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto at = [](const Tensor& t) { return static_cast<const T*>(t.raw()); };
@@ -101,7 +102,7 @@ void channel_attention(Context& ctx, const ops::ChannelAttentionArgs& args) {
                                   args.width,
                                   groups,
                                   args.scale};
-    TANDEM_LAUNCH(channel_kernel<T>, grid, kThreads, shared, stream_of(ctx), params);
+    TANDEM_LAUNCH(channel_kernel<T>, grid, kChannelThreads, shared, stream_of(ctx), params);
   });
   after_launch("channel_attention");
 }

@@ -12,8 +12,8 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kWarps = 8, kTileKeys = kWarpSize;
-static_assert(kTileRows % kWarps == 0 && kRowsPerBlock <= kTileRows);
+constexpr int kGlobalWarps = 8, kGlobalTileKeys = kWarpSize;
+static_assert(kTileRows % kGlobalWarps == 0 && kRowsPerBlock <= kTileRows);
 
 // The keys and the global keys of a sequence, rows of k; its side keys.
 struct SequenceKeys {
@@ -56,26 +56,27 @@ struct SequenceKeys {
 
 // In dynamic shared memory: queries times scale and log2 e, a tile of keys or of values (a row is
 // one element longer than a head: 32 of them lie in different banks), the rows of its keys.
-struct Tile {
+struct GlobalTile {
   float *queries, *values;
   int32_t* rows;  // -1: none
   int pitch;
 
   static int bytes(int head_dim) {
-    return static_cast<int>(sizeof(float)) * (kWarps * head_dim + kTileKeys * (head_dim + 2));
+    return static_cast<int>(sizeof(float)) *
+           (kGlobalWarps * head_dim + kGlobalTileKeys * (head_dim + 2));
   }
-  __device__ Tile(unsigned char* shared, int head_dim)
+  __device__ GlobalTile(unsigned char* shared, int head_dim)
       : queries(reinterpret_cast<float*>(shared)),
-        values(queries + kWarps * head_dim),
-        rows(reinterpret_cast<int32_t*>(values + kTileKeys * (head_dim + 1))),
+        values(queries + kGlobalWarps * head_dim),
+        rows(reinterpret_cast<int32_t*>(values + kGlobalTileKeys * (head_dim + 1))),
         pitch(head_dim + 1) {}
 
   // By all threads, between two barriers.
   template <class Type>
   __device__ void load(const void* base, int64_t stride, int kv_head, int head_dim) const {
     __syncthreads();
-    for (int at = static_cast<int>(threadIdx.x); at < kTileKeys * head_dim;
-         at += kWarps * kWarpSize) {
+    for (int at = static_cast<int>(threadIdx.x); at < kGlobalTileKeys * head_dim;
+         at += kGlobalWarps * kWarpSize) {
       const int key = at / head_dim, d = at % head_dim;
       const auto* from = static_cast<const typename Type::Element*>(base) +
                          max(rows[key], 0) * stride + int64_t{kv_head} * head_dim + d;
@@ -101,9 +102,9 @@ struct WarpQuery {
 #pragma unroll
     for (int n = 0; n < kPerLane; ++n) values[n] *= factor;
   }
-  __device__ void add(const Tile& tile, float weight, unsigned seen, int head_dim) {
+  __device__ void add(const GlobalTile& tile, float weight, unsigned seen, int head_dim) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-    for (int key = 0; key < kTileKeys; ++key) {
+    for (int key = 0; key < kGlobalTileKeys; ++key) {
       const float of_key = __shfl_sync(kFullWarp, weight, key);
       if ((seen >> key & 1u) == 0) continue;
 #pragma unroll
@@ -123,7 +124,7 @@ struct Block {
   const WindowEdges edges;
   const SoftCap cap;
   const BiasRow bias;
-  const Tile tile;
+  const GlobalTile tile;
   const int head, kv_head, query, lane;  // `query` of the item, of this warp
   WarpQuery<kPerLane> running;
 
@@ -139,11 +140,14 @@ struct Block {
         tile(shared, params.args.head_dim),
         head(static_cast<int>(blockIdx.y)),
         kv_head(head / params.args.group),
-        query(static_cast<int>(blockIdx.z) * kWarps + static_cast<int>(threadIdx.x) / kWarpSize),
+        query(static_cast<int>(blockIdx.z) * kGlobalWarps +
+              static_cast<int>(threadIdx.x) / kWarpSize),
         lane(static_cast<int>(threadIdx.x) % kWarpSize) {}
 
   __device__ int64_t query_row() const { return work.query_row + query; }
-  __device__ float* queries() const { return tile.queries + query % kWarps * p.args.head_dim; }
+  __device__ float* queries() const {
+    return tile.queries + query % kGlobalWarps * p.args.head_dim;
+  }
 
   __device__ void load_query() const {
     if (query >= work.queries) return;
@@ -195,26 +199,26 @@ struct Block {
 
   __device__ void attend() {
     load_query();
-    for (int32_t first = 0; first < keys.side_count; first += kTileKeys) {
+    for (int32_t first = 0; first < keys.side_count; first += kGlobalTileKeys) {
       const bool there = first + lane < keys.side_count;
-      if (threadIdx.x < kTileKeys)
+      if (threadIdx.x < kGlobalTileKeys)
         tile.rows[threadIdx.x] = there ? keys.side_first + first + lane : -1;
       add_side_tile(first + lane);
     }
-    for (int32_t first = 0; first < keys.global_count; first += kTileKeys) {
+    for (int32_t first = 0; first < keys.global_count; first += kGlobalTileKeys) {
       const bool there = first + lane < keys.global_count;
       const int32_t row = there ? keys.globals[first + lane] : -1;
-      if (threadIdx.x < kTileKeys) tile.rows[threadIdx.x] = row;
+      if (threadIdx.x < kGlobalTileKeys) tile.rows[threadIdx.x] = row;
       add_tile(row - keys.first, false);
     }
-    const int first_query = static_cast<int>(blockIdx.z) * kWarps;
-    const int last_query = min(first_query + kWarps, work.queries) - 1;
+    const int first_query = static_cast<int>(blockIdx.z) * kGlobalWarps;
+    const int last_query = min(first_query + kGlobalWarps, work.queries) - 1;
     const int32_t count = keys.end - keys.first;
-    const int32_t begin = max(edges.back + first_query, 0) / kTileKeys * kTileKeys;
+    const int32_t begin = max(edges.back + first_query, 0) / kGlobalTileKeys * kGlobalTileKeys;
     const int32_t end = min(edges.ahead + last_query + 1, count);
-    for (int32_t first = begin; first < end; first += kTileKeys) {
+    for (int32_t first = begin; first < end; first += kGlobalTileKeys) {
       const int32_t key = first + lane, row = keys.first + key;
-      if (threadIdx.x < kTileKeys)
+      if (threadIdx.x < kGlobalTileKeys)
         tile.rows[threadIdx.x] = key >= count || keys.is_global(row) ? -1 : row;
       add_tile(key, true);
     }
@@ -236,12 +240,12 @@ struct Block {
 };
 
 template <class Type, int kPerLane>
-__global__ void __launch_bounds__(kWarps* kWarpSize, 4)
+__global__ void __launch_bounds__(kGlobalWarps* kWarpSize, 4)
     global_kernel(const __grid_constant__ AttentionKernelParams p, GlobalKeys globals) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   const AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
-  if (work.chunk > 0 || static_cast<int>(blockIdx.z) * kWarps >= work.queries) return;
+  if (work.chunk > 0 || static_cast<int>(blockIdx.z) * kGlobalWarps >= work.queries) return;
   Block<Type, kPerLane> block(p, work, globals, shared);
   block.attend();
   block.write();
@@ -255,10 +259,10 @@ void attention_global(const AttentionParams& params, const GlobalKeys& globals, 
   TANDEM_CHECK(params.pages == nullptr && params.head_dim >= 1 && params.head_dim <= 256);
   const AttentionKernelParams p = kernel_params(params);
   const dim3 grid(static_cast<unsigned>(params.work_count), static_cast<unsigned>(params.num_heads),
-                  static_cast<unsigned>(ceil_div(most_queries, kWarps)));
+                  static_cast<unsigned>(ceil_div(most_queries, kGlobalWarps)));
   const auto run = [&](auto kernel) {
-    TANDEM_LAUNCH(kernel, grid, kWarps * kWarpSize,
-                  static_cast<size_t>(Tile::bytes(params.head_dim)), stream, p, globals);
+    TANDEM_LAUNCH(kernel, grid, kGlobalWarps * kWarpSize,
+                  static_cast<size_t>(GlobalTile::bytes(params.head_dim)), stream, p, globals);
   };
   for_type(params.dtype, [&](auto type) {
     using Type = decltype(type);

@@ -5,7 +5,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kMergeThreads = 128;
 
 template <class T>
 struct Merged {
@@ -46,7 +46,7 @@ void merge_attention(Context& ctx, const ops::MergeAttentionArgs& args) {
   const int head_dim = features / static_cast<int>(args.a_log_sums.dim(1));
   with_type(args.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(merge_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kThreads, 0,
+    TANDEM_LAUNCH(merge_kernel<T>, static_cast<unsigned>(args.out.dim(0)), kMergeThreads, 0,
                   stream_of(ctx), Merged<T>(args.a, args.a_log_sums),
                   Merged<T>(args.b, args.b_log_sums), static_cast<T*>(args.out.raw()),
                   args.out.row_stride(), features, head_dim);

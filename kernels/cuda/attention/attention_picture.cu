@@ -7,9 +7,8 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kWarps = 4, kThreads = kWarps * kWarpSize;
+constexpr int kPictureWarps = 4, kPictureThreads = kPictureWarps * kWarpSize;
 constexpr float kApart = -100.0f;  // HuggingFace's mask
-constexpr int64_t kSharedBytes = 48 << 10;
 
 template <class T>
 struct PictureParams {
@@ -77,7 +76,8 @@ struct WindowRows {
   }
   __device__ void load(int points) const {
     if constexpr (kShared)
-      for (int i = static_cast<int>(threadIdx.x); i < points * at.p.head_dim; i += kThreads) {
+      for (int i = static_cast<int>(threadIdx.x); i < points * at.p.head_dim;
+           i += kPictureThreads) {
         const int point = i / at.p.head_dim, d = i % at.p.head_dim;
         copy[point * (at.p.head_dim + 1) + d] = read(point, d);
       }
@@ -85,7 +85,7 @@ struct WindowRows {
 };
 
 template <class T, bool kShared>
-__global__ void __launch_bounds__(kThreads) picture_kernel(PictureParams<T> p) {
+__global__ void __launch_bounds__(kPictureThreads) picture_kernel(PictureParams<T> p) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   const BlockWindow<T> at(p);
@@ -95,14 +95,14 @@ __global__ void __launch_bounds__(kThreads) picture_kernel(PictureParams<T> p) {
   const float* bias = p.bias + int64_t{static_cast<int>(blockIdx.y)} * p.bias_stride;
   float* const scores = reinterpret_cast<float*>(shared) + warp * (points + p.head_dim);
   float* const q = scores + points;
-  float* const copies = reinterpret_cast<float*>(shared) + kWarps * (points + p.head_dim);
+  float* const copies = reinterpret_cast<float*>(shared) + kPictureWarps * (points + p.head_dim);
   const WindowRows<T, kShared> keys{at, p.k + column, p.pad_k + column, p.k_stride, copies};
   const WindowRows<T, kShared> values{at, p.v + column, p.pad_v + column, p.v_stride,
                                       copies + points * (p.head_dim + 1)};
   keys.load(points);
   values.load(points);
   __syncthreads();
-  for (int query = warp; query < points; query += kWarps) {
+  for (int query = warp; query < points; query += kPictureWarps) {
     const int64_t row = at.row_of(query);
     if (row < 0) continue;
     for (int d = lane; d < p.head_dim; d += kWarpSize)
@@ -166,9 +166,9 @@ void picture_attention(Context& ctx, const ops::PictureAttentionArgs& args) {
   const PictureWindows& w = args.windows;
   const int64_t points = int64_t{w.window} * w.window,
                 pictures = args.q.dim(0) / (int64_t{w.height} * w.width);
-  const int64_t of_warps = 4 * kWarps * (points + args.head_dim),
+  const int64_t of_warps = 4 * kPictureWarps * (points + args.head_dim),
                 of_copies = 4 * 2 * points * (args.head_dim + 1);
-  const bool copied = of_warps + of_copies <= kSharedBytes;
+  const bool copied = of_warps + of_copies <= kUsualSharedBytes;
   const dim3 grid(static_cast<unsigned>(pictures * w.rows() * w.columns()),
                   static_cast<unsigned>(args.num_heads));
   const auto shared = static_cast<size_t>(of_warps + (copied ? of_copies : 0));
@@ -176,9 +176,11 @@ void picture_attention(Context& ctx, const ops::PictureAttentionArgs& args) {
     using T = typename decltype(tag)::type;
     const PictureParams<T> params = params_of<T>(args);
     if (copied)
-      TANDEM_LAUNCH((picture_kernel<T, true>), grid, kThreads, shared, stream_of(ctx), params);
+      TANDEM_LAUNCH((picture_kernel<T, true>), grid, kPictureThreads, shared, stream_of(ctx),
+                    params);
     else
-      TANDEM_LAUNCH((picture_kernel<T, false>), grid, kThreads, shared, stream_of(ctx), params);
+      TANDEM_LAUNCH((picture_kernel<T, false>), grid, kPictureThreads, shared, stream_of(ctx),
+                    params);
   });
   after_launch("picture_attention");
 }

@@ -7,8 +7,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int64_t kSharedBytes = 48 << 10;
+constexpr int kRelativeThreads = 128;
 
 template <class T>
 struct RelativeParams {
@@ -26,7 +25,7 @@ struct RelativeParams {
 __device__ __forceinline__ float block_max(float x, float* scratch) {
   scratch[threadIdx.x] = x;
   __syncthreads();
-  for (int step = kThreads / 2; step > 0; step /= 2) {
+  for (int step = kRelativeThreads / 2; step > 0; step /= 2) {
     if (static_cast<int>(threadIdx.x) < step)
       scratch[threadIdx.x] = fmaxf(scratch[threadIdx.x], scratch[threadIdx.x + step]);
     __syncthreads();
@@ -37,10 +36,10 @@ __device__ __forceinline__ float block_max(float x, float* scratch) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) relative_kernel(RelativeParams<T> p) {
+__global__ void __launch_bounds__(kRelativeThreads) relative_kernel(RelativeParams<T> p) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
-  __shared__ float scratch[kThreads];
+  __shared__ float scratch[kRelativeThreads];
   const auto row = static_cast<int32_t>(blockIdx.x);
   int sequence = 0;  // steps have few
   while (sequence + 1 < p.sequences && p.indptr[sequence + 1] <= row) ++sequence;
@@ -49,14 +48,14 @@ __global__ void __launch_bounds__(kThreads) relative_kernel(RelativeParams<T> p)
   float* const q = reinterpret_cast<float*>(shared);
   float* const by_distance = q + p.head_dim;
   float* const scores = by_distance + p.head_dim;
-  for (int d = static_cast<int>(threadIdx.x); d < p.head_dim; d += kThreads) {
+  for (int d = static_cast<int>(threadIdx.x); d < p.head_dim; d += kRelativeThreads) {
     const float value = to_float(p.q[row * p.q_stride + column + d]);
     q[d] = value + p.q_bias[column + d];
     by_distance[d] = value + p.d_bias[column + d];
   }
   __syncthreads();
   float top = -INFINITY, sum = 0.0f;
-  for (int j = static_cast<int>(threadIdx.x); j < keys; j += kThreads) {
+  for (int j = static_cast<int>(threadIdx.x); j < keys; j += kRelativeThreads) {
     const T* key = p.k + (int64_t{begin} + j) * p.k_stride + column;
     const T* distance = p.distances + (int64_t{p.zero} + begin + j - row) * p.d_stride + column;
     float score = 0.0f;
@@ -68,13 +67,13 @@ __global__ void __launch_bounds__(kThreads) relative_kernel(RelativeParams<T> p)
     top = fmaxf(top, scores[j]);
   }
   top = block_max(top, scratch);
-  for (int j = static_cast<int>(threadIdx.x); j < keys; j += kThreads) {
+  for (int j = static_cast<int>(threadIdx.x); j < keys; j += kRelativeThreads) {
     scores[j] = expf(scores[j] - top);
     sum += scores[j];
   }
   const float factor = 1.0f / block_sum(sum, scratch);
   __syncthreads();
-  for (int d = static_cast<int>(threadIdx.x); d < p.head_dim; d += kThreads) {
+  for (int d = static_cast<int>(threadIdx.x); d < p.head_dim; d += kRelativeThreads) {
     float value = 0.0f;
     for (int j = 0; j < keys; ++j)
       value = fmaf(scores[j], to_float(p.v[(int64_t{begin} + j) * p.v_stride + column + d]), value);
@@ -88,7 +87,8 @@ void relative_attention(Context& ctx, const ops::RelativeAttentionArgs& args) {
   // No sequence has more keys than that: there is a row for each distance.
   const int64_t keys = (args.distances.dim(0) + 1) / 2;
   const int64_t bytes = (keys + 2 * args.head_dim) * static_cast<int64_t>(sizeof(float));
-  TANDEM_CHECK_LE(bytes + kThreads * static_cast<int64_t>(sizeof(float)), kSharedBytes);
+  TANDEM_CHECK_LE(bytes + kRelativeThreads * static_cast<int64_t>(sizeof(float)),
+                  kUsualSharedBytes);
   const dim3 grid(static_cast<unsigned>(args.q.dim(0)), static_cast<unsigned>(args.num_heads));
   with_type(args.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -110,8 +110,8 @@ void relative_attention(Context& ctx, const ops::RelativeAttentionArgs& args) {
                                    args.head_dim,
                                    args.zero,
                                    args.scale};
-    TANDEM_LAUNCH(relative_kernel<T>, grid, kThreads, static_cast<size_t>(bytes), stream_of(ctx),
-                  params);
+    TANDEM_LAUNCH(relative_kernel<T>, grid, kRelativeThreads, static_cast<size_t>(bytes),
+                  stream_of(ctx), params);
   });
   after_launch("relative_attention");
 }

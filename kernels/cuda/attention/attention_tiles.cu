@@ -20,10 +20,10 @@ constexpr bool kWideParts = false;
 constexpr bool kWideParts = true;
 #endif
 
-constexpr int kThreads = 128;
+constexpr int kTileThreads = 128;
 constexpr int kTileKeys = 64;
 constexpr int kWarpRows = 16;
-static_assert(kThreads / kWarpSize * kWarpRows == kTileRows);
+static_assert(kTileThreads / kWarpSize * kWarpRows == kTileRows);
 
 // What a kernel is compiled with: a bias, or all options (attention_options.cuh), a bias perhaps.
 enum class With : uint8_t { kNothing, kBias, kOptions };
@@ -34,7 +34,7 @@ struct BiasStage {
   // A thread each; seen by all after the next barrier.
   __device__ void load_bias(const AttentionKernelParams& p, const AttentionWork& work, int head,
                             int32_t first) {
-    static_assert(kThreads == kTileKeys + kTileRows);
+    static_assert(kTileThreads == kTileKeys + kTileRows);
     const auto i = static_cast<int32_t>(threadIdx.x);
     values[i] = BiasRow(p.args, work, head).add(0.0f, first + i - (kTileRows - 1));
   }
@@ -57,8 +57,8 @@ struct Stage : std::conditional_t<kWith == With::kNothing, NoBiasStage, BiasStag
       if (p.args.bias != nullptr) this->load_bias(p, work, head, first);
     constexpr int kPieces = kDim / 8;  // of 16 bytes in a row
 #pragma unroll 1
-    for (int i = 0; i < kTileKeys * kPieces / kThreads; ++i) {
-      const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
+    for (int i = 0; i < kTileKeys * kPieces / kTileThreads; ++i) {
+      const int piece = static_cast<int>(threadIdx.x) + i * kTileThreads;
       const int row = piece / kPieces, at = piece % kPieces * 8;
       const int32_t key = min(first + row, work.key_end - 1);
       int64_t token = work.kv_base + key, offset = int64_t{kv_head_of_block()} * kDim;
@@ -293,12 +293,12 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 
 // Blocks of a multiprocessor, as many as leave enough registers to each.
 template <int kDim, With kWith>
-constexpr int kBlocks = kDim <= (kWith == With::kNothing ? 64 : 32) ? 4
-                        : kDim <= 96                                ? 3
-                                                                    : 2;
+constexpr int kTileBlocks = kDim <= (kWith == With::kNothing ? 64 : 32) ? 4
+                            : kDim <= 96                                ? 3
+                                                                        : 2;
 
 template <class Type, int kDim, With kWith>
-__global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
+__global__ void __launch_bounds__(kTileThreads, (kTileBlocks<kDim, kWith>))
     tiles_kernel(const __grid_constant__ AttentionKernelParams p) {
   wait_for_earlier_kernels();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -327,7 +327,7 @@ void launch_variant(const AttentionKernelParams& p, LaunchStream stream) {
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kWith>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
   const dim3 grid = attention_grid(p.args, p.args.work_count, p.args.group);
-  TANDEM_LAUNCH((tiles_kernel<Type, kDim, kWith>), grid, kThreads, kShared, stream, p);
+  TANDEM_LAUNCH((tiles_kernel<Type, kDim, kWith>), grid, kTileThreads, kShared, stream, p);
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }
 

@@ -1,7 +1,7 @@
 // Attention over rows and over pages, plain: the backend "reference". A block is a query and a
 // head. It takes its keys in tiles of as many as it has threads: a thread has a key's score, then
-// every kThreads-th element of the sum of values. Everything is summed in double, in the order of
-// the keys, whatever the plan cuts them into.
+// every kPlainThreads-th element of the sum of values. Everything is summed in double, in the order
+// of the keys, whatever the plan cuts them into.
 #include "kernels/cuda/attention/attention_args.h"
 #include "kernels/cuda/backends/cuda_attention.h"
 #include "kernels/cuda/device.cuh"
@@ -11,7 +11,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 64, kMostHeadDim = 256, kPerThread = kMostHeadDim / kThreads;
+constexpr int kPlainThreads = 64, kMostHeadDim = 256, kPerThread = kMostHeadDim / kPlainThreads;
 
 // Of a query's head, its keys: the side keys of its sequence have the numbers [0, side_count), then
 // come the sequence's own. T: of the queries and of rows; Stored: of pages.
@@ -97,9 +97,10 @@ struct QueryKeys {
 };
 
 template <class T, class Stored>
-__global__ void __launch_bounds__(kThreads) plain_kernel(AttentionParams p, GlobalKeys globals) {
+__global__ void __launch_bounds__(kPlainThreads)
+    plain_kernel(AttentionParams p, GlobalKeys globals) {
   wait_for_earlier_kernels();
-  __shared__ double scores[kThreads];
+  __shared__ double scores[kPlainThreads];
   const AttentionWork& work = p.work[blockIdx.x];
   const int query = static_cast<int>(blockIdx.z), head = static_cast<int>(blockIdx.y);
   const int thread = static_cast<int>(threadIdx.x);
@@ -107,30 +108,30 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(AttentionParams p, Glob
   const QueryKeys<T, Stored> keys(p, globals, work, query, head);
   const int32_t count = keys.count();
   double top = -INFINITY, sum = 0, values[kPerThread] = {};
-  for (int32_t first = 0; first < count; first += kThreads) {
+  for (int32_t first = 0; first < count; first += kPlainThreads) {
     const int32_t mine = first + thread;
     __syncthreads();
     scores[thread] = mine < count && keys.sees(mine) ? keys.score(mine) : -INFINITY;
     __syncthreads();
     double most = top;
-    for (int i = 0; i < kThreads; ++i) most = fmax(most, scores[i]);
+    for (int i = 0; i < kPlainThreads; ++i) most = fmax(most, scores[i]);
     if (most == -INFINITY) continue;  // of all threads
     const double before = exp(top - most);
     sum *= before;
     for (double& value : values) value *= before;
-    for (int i = 0; i < kThreads; ++i) {
+    for (int i = 0; i < kPlainThreads; ++i) {
       if (scores[i] == -INFINITY) continue;
       const double weight = exp(scores[i] - most);
       sum += weight;
       for (int n = 0; n < kPerThread; ++n)
-        if (const int d = thread + n * kThreads; d < p.head_dim)
+        if (const int d = thread + n * kPlainThreads; d < p.head_dim)
           values[n] += weight * keys.element(first + i, true, d);
     }
     top = most;
   }
   T* const out = static_cast<T*>(p.out) + keys.row() * p.out_stride + int64_t{head} * p.head_dim;
   for (int n = 0; n < kPerThread; ++n)
-    if (const int d = thread + n * kThreads; d < p.head_dim)
+    if (const int d = thread + n * kPlainThreads; d < p.head_dim)
       out[d] = from_float<T>(static_cast<float>(values[n] / sum));
   if (thread == 0 && p.log_sums != nullptr)
     p.log_sums[keys.row() * p.log_sums_stride + head] = static_cast<float>(top + log(sum));
@@ -148,8 +149,8 @@ void run(Context& ctx, AttentionParams p, const GlobalKeys& globals,
     with_type(p.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       with_page_type<T>(p.pages == nullptr ? p.dtype : p.page_type, [&](auto stored) {
-        TANDEM_LAUNCH((plain_kernel<T, decltype(stored)>), grid, kThreads, 0, stream_of(ctx), p,
-                      globals);
+        TANDEM_LAUNCH((plain_kernel<T, decltype(stored)>), grid, kPlainThreads, 0, stream_of(ctx),
+                      p, globals);
       });
     });
   };

@@ -27,8 +27,8 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kPassBytes = int64_t{kThreads} * 16;
+constexpr int kOneShotThreads = 256;
+constexpr int64_t kPassBytes = int64_t{kOneShotThreads} * 16;
 
 __device__ bool await_flag(uint32_t* flag, uint32_t epoch, const OneShotGroup& g) {
   uint64_t start = 0;
@@ -93,7 +93,7 @@ __device__ Vector<T> sums_of(const OneShotGroup& g, size_t offset, int64_t i) {
 // Block b: elements [b * chunk, (b + 1) * chunk) of x; chunk is a multiple of a vector.
 // `vectors`: x is aligned for them.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kOneShotThreads)
     one_shot_kernel(const __grid_constant__ OneShotGroup g, T* x, int64_t n, int64_t chunk,
                     bool vectors) {
   wait_for_earlier_kernels();
@@ -109,13 +109,13 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t whole = vectors ? count / kVector<T> : 0;
   x += begin;
   T* mine = reinterpret_cast<T*>(g.regions[g.rank] + offset);
-  for (int64_t i = t; i < whole; i += kThreads)
+  for (int64_t i = t; i < whole; i += kOneShotThreads)
     reinterpret_cast<Vector<T>*>(mine)[i] = reinterpret_cast<const Vector<T>*>(x)[i];
-  for (int64_t i = whole * kVector<T> + t; i < count; i += kThreads) mine[i] = x[i];
+  for (int64_t i = whole * kVector<T> + t; i < count; i += kOneShotThreads) mine[i] = x[i];
   if (!meet(g, block, epoch)) return;
-  for (int64_t i = t; i < whole; i += kThreads)
+  for (int64_t i = t; i < whole; i += kOneShotThreads)
     reinterpret_cast<Vector<T>*>(x)[i] = sums_of<T>(g, offset, i);
-  for (int64_t i = whole * kVector<T> + t; i < count; i += kThreads)
+  for (int64_t i = whole * kVector<T> + t; i < count; i += kOneShotThreads)
     x[i] = from_float<T>(sum_of<T>(g, offset, i));
   if (t == 0) g.epochs[block] = epoch;
 }
@@ -140,7 +140,7 @@ void OneShotAllReduce::run(const Tensor& x) {
     using T = typename decltype(tag)::type;
     const int64_t chunk = ceil_div(ceil_div(n, blocks), kVector<T>) * kVector<T>;
     const bool vectors = reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Vector<T>) == 0;
-    TANDEM_LAUNCH(one_shot_kernel<T>, static_cast<unsigned>(blocks), kThreads, 0,
+    TANDEM_LAUNCH(one_shot_kernel<T>, static_cast<unsigned>(blocks), kOneShotThreads, 0,
                   backend_.launches(), group_, static_cast<T*>(x.raw()), n, chunk, vectors);
   });
   after_launch("one-shot all-reduce");

@@ -19,18 +19,13 @@
 namespace tandem::cuda {
 namespace {
 
-using tiles::kPiece;
-using tiles::kStages;
-using tiles::kStep;
-using tiles::kThreads;
-
-constexpr int kFeatures = 128;  // of a tile
-constexpr int kMostGroups = 2;  // of rows: so often weights come out of the L2 cache
+constexpr int kBestFeatures = 128;  // of a tile
+constexpr int kMostGroups = 2;      // of rows: so often weights come out of the L2 cache
 constexpr int kJoinThreads = 128;
 
-using Stage = tiles::Stage<kFeatures>;
+using BestStage = tiles::Stage<kBestFeatures>;
 template <class T, int kTokens>
-using WarpSums = tiles::WarpSums<T, kFeatures, kTokens>;
+using BestSums = tiles::WarpSums<T, kBestFeatures, kTokens>;
 
 struct TileProduct {
   BestProduct of;
@@ -40,26 +35,27 @@ struct TileProduct {
 
 // Of a block: stages, what its warps say of a tile, rows.
 size_t shared_bytes(int64_t k, int tokens) {
-  return kStages * sizeof(Stage) +
+  return tiles::kStages * sizeof(BestStage) +
          static_cast<size_t>(tokens) *
              (tiles::kFeatureGroups * sizeof(BestPart<float>) + tiles::row_pitch(k) * 2);
 }
 
 // Where the weights of a stage are: a block takes the steps of a tile, then those of its next one.
-struct Place {
+struct BestPlace {
   int64_t tile;
   int step;
-  __device__ __forceinline__ Place(int64_t of, int steps)
+  __device__ __forceinline__ BestPlace(int64_t of, int steps)
       : tile(blockIdx.x + of / steps * gridDim.x), step(static_cast<int>(of % steps)) {}
 };
 
 // The first stages of the weight, which is constant, are under way before anything is waited for.
 [[maybe_unused]] __device__ __forceinline__ void prefetch_stages(const TileProduct& b, int steps) {
   TANDEM_DYNAMIC_SHARED(shared);
-  auto* stages = reinterpret_cast<Stage*>(shared);
-  for (int i = 0; i < kStages - 1; ++i) {
-    const Place at(i, steps);
-    if (at.tile < b.tiles) tiles::load_stage(b.of.product, stages[i], at.tile * kFeatures, at.step);
+  auto* stages = reinterpret_cast<BestStage*>(shared);
+  for (int i = 0; i < tiles::kStages - 1; ++i) {
+    const BestPlace at(i, steps);
+    if (at.tile < b.tiles)
+      tiles::load_stage(b.of.product, stages[i], at.tile * kBestFeatures, at.step);
     cp_async_commit();
   }
 }
@@ -67,12 +63,12 @@ struct Place {
 // A step's elements of the block's rows; zeros behind k, and for rows that are not there.
 template <class T, int kTokens>
 __device__ __forceinline__ void load_rows(const BestProduct& b, T* rows, int step) {
-  constexpr int kPieces = kStep / kPiece;
+  constexpr int kPieces = tiles::kStep / tiles::kPiece;
   const WeightProduct& p = b.product;
   const int pitch = tiles::row_pitch(p.k);
 #pragma unroll
-  for (int i = static_cast<int>(threadIdx.x); i < kTokens * kPieces; i += kThreads) {
-    const int token = i / kPieces, k = step * kStep + i % kPieces * kPiece;
+  for (int i = static_cast<int>(threadIdx.x); i < kTokens * kPieces; i += tiles::kThreads) {
+    const int token = i / kPieces, k = step * tiles::kStep + i % kPieces * tiles::kPiece;
     const int64_t row = int64_t{blockIdx.y} * kTokens + token;
     const bool there = row < p.rows && k < p.k;  // k % 8 = 0
     const int64_t from = there ? b.x_rows[row] * p.x_stride + k : 0;
@@ -105,9 +101,9 @@ __device__ __forceinline__ BestPart<float> spread_parts(BestPart<float> (&parts)
 // What the warp's features say of its tokens: each in a lane (or several) of those that have it.
 template <class T, int kTokens>
 __device__ __forceinline__ void tell_warp(const BestProduct& b, int64_t tile,
-                                          const WarpSums<T, kTokens>& of_warp,
+                                          const BestSums<T, kTokens>& of_warp,
                                           BestPart<float> (*groups)[kTokens]) {
-  using Sums = WarpSums<T, kTokens>;
+  using Sums = BestSums<T, kTokens>;
   constexpr int kSize = Sums::kOwn / 4;  // tokens of a lane
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const auto* biases = static_cast<const float*>(b.product.epilogue.bias);
@@ -116,7 +112,7 @@ __device__ __forceinline__ void tell_warp(const BestProduct& b, int64_t tile,
   for (int i = 0; i < kSize; ++i) parts[i] = no_part<float>();
 #pragma unroll
   for (int f = 0; f < Sums::kMmas * 2; ++f) {
-    const int64_t feature = tile * kFeatures + Sums::first_feature() + f * 8 + lane / 4;
+    const int64_t feature = tile * kBestFeatures + Sums::first_feature() + f * 8 + lane / 4;
     if (feature >= b.product.n) break;
     const float bias = biases == nullptr ? 0.0f : biases[feature];
 #pragma unroll
@@ -134,7 +130,7 @@ __device__ __forceinline__ void tell_warp(const BestProduct& b, int64_t tile,
 
 template <class T, int kTokens>
 __device__ __forceinline__ void tell_tile(const TileProduct& b, int64_t tile,
-                                          const WarpSums<T, kTokens>& of_warp,
+                                          const BestSums<T, kTokens>& of_warp,
                                           BestPart<float> (*groups)[kTokens]) {
   tell_warp<T, kTokens>(b.of, tile, of_warp, groups);
   __syncthreads();  // (they are written again behind the barrier of another stage)
@@ -148,36 +144,37 @@ __device__ __forceinline__ void tell_tile(const TileProduct& b, int64_t tile,
 
 // Of a multiprocessor, at most.
 template <int kTokens>
-constexpr int kBlocks = kTokens == 64 ? 1 : 2;
+constexpr int kBestBlocks = kTokens == 64 ? 1 : 2;
 
 template <class T, int kTokens>
-__global__ void __launch_bounds__(kThreads, kBlocks<kTokens>)
+__global__ void __launch_bounds__(tiles::kThreads, kBestBlocks<kTokens>)
     best_tiles_kernel(const __grid_constant__ TileProduct b) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   const int steps = static_cast<int>(tiles::steps_of(b.of.product.k));
   prefetch_stages(b, steps);
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
-  auto* stages = reinterpret_cast<Stage*>(shared);
-  auto* groups = reinterpret_cast<BestPart<float>(*)[kTokens]>(shared + kStages * sizeof(Stage));
+  auto* stages = reinterpret_cast<BestStage*>(shared);
+  auto* groups =
+      reinterpret_cast<BestPart<float>(*)[kTokens]>(shared + tiles::kStages * sizeof(BestStage));
   T* rows = reinterpret_cast<T*>(groups + tiles::kFeatureGroups);
-  for (int i = 0; i < min(kStages - 1, steps); ++i) load_rows<T, kTokens>(b.of, rows, i);
+  for (int i = 0; i < min(tiles::kStages - 1, steps); ++i) load_rows<T, kTokens>(b.of, rows, i);
   cp_async_commit();
   cp_async_wait<0>();
-  tiles::Ring<kFeatures> ring(stages);
-  Place ahead(kStages - 1, steps);
+  tiles::Ring<kBestFeatures> ring(stages);
+  BestPlace ahead(tiles::kStages - 1, steps);
   for (int64_t tile = blockIdx.x; tile < b.tiles; tile += gridDim.x) {
-    WarpSums<T, kTokens> of_warp;
+    BestSums<T, kTokens> of_warp;
     for (int step = 0; step < steps; ++step) {
-      const Stage& stage = ring.next([&](Stage& free) {
+      const BestStage& stage = ring.next([&](BestStage& free) {
         if (ahead.tile >= b.tiles) return;
-        tiles::load_stage(b.of.product, free, ahead.tile * kFeatures, ahead.step);
+        tiles::load_stage(b.of.product, free, ahead.tile * kBestFeatures, ahead.step);
         if (ahead.tile == blockIdx.x) load_rows<T, kTokens>(b.of, rows, ahead.step);
         if (++ahead.step < steps) return;
         ahead.step = 0;
         ahead.tile += gridDim.x;
       });
-      of_warp.add(stage, rows + step * kStep, tiles::row_pitch(b.of.product.k));
+      of_warp.add(stage, rows + step * tiles::kStep, tiles::row_pitch(b.of.product.k));
     }
     tell_tile<T, kTokens>(b, tile, of_warp, groups);
   }
@@ -213,7 +210,7 @@ int tokens_of(int64_t rows, int64_t k, size_t shared) {
 }
 
 template <class T, int kTokens>
-void launch(const CudaBackend& backend, const TileProduct& b) {
+void launch_best_tiles(const CudaBackend& backend, const TileProduct& b) {
   const size_t bytes = shared_bytes(b.of.product.k, kTokens);
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(best_tiles_kernel<T, kTokens>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -221,19 +218,19 @@ void launch(const CudaBackend& backend, const TileProduct& b) {
   const int64_t groups = ceil_div(b.of.product.rows, kTokens);
   // As many as run at once.
   const int64_t blocks =
-      std::clamp<int64_t>(backend.blocks_at_once(bytes, kBlocks<kTokens>) / groups, 1, b.tiles);
+      std::clamp<int64_t>(backend.blocks_at_once(bytes, kBestBlocks<kTokens>) / groups, 1, b.tiles);
   TANDEM_LAUNCH((best_tiles_kernel<T, kTokens>),
-                dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(groups)), kThreads, bytes,
-                backend.launches(), b);
+                dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(groups)), tiles::kThreads,
+                bytes, backend.launches(), b);
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }
 
 template <class T>
 void launch_tokens(const CudaBackend& backend, const TileProduct& b) {
   switch (tokens_of(b.of.product.rows, b.of.product.k, backend.shared_limit())) {
-    case 16: return launch<T, 16>(backend, b);
-    case 32: return launch<T, 32>(backend, b);
-    case 64: return launch<T, 64>(backend, b);
+    case 16: return launch_best_tiles<T, 16>(backend, b);
+    case 32: return launch_best_tiles<T, 32>(backend, b);
+    case 64: return launch_best_tiles<T, 64>(backend, b);
     default: TANDEM_CHECK(false, "more features than best_tiles has room for");
   }
 }
@@ -241,7 +238,7 @@ void launch_tokens(const CudaBackend& backend, const TileProduct& b) {
 }  // namespace
 
 int best_tile_rows(DType type, int64_t k, int capability, size_t shared) {
-  if (type == DType::kF32 || capability < 80 || k % kPiece != 0 || k == 0) return 0;
+  if (type == DType::kF32 || capability < 80 || k % tiles::kPiece != 0 || k == 0) return 0;
   return std::min(kMostBestTileRows, kMostGroups * tokens_of(kMostBestTileRows, k, shared));
 }
 
@@ -250,7 +247,7 @@ void best_tiles(Context& ctx, const BestProduct& of) {
   TANDEM_CHECK(aligned_16(p.x, 2 * p.x_stride) && aligned_16(p.weight, p.pitch),
                "rows that do not begin at multiples of 16 bytes");
   const auto& backend = static_cast<const CudaBackend&>(ctx.backend());
-  const int64_t tiles = ceil_div(p.n, kFeatures);
+  const int64_t tiles = ceil_div(p.n, kBestFeatures);
   const Tensor parts =
       ctx.make({tiles * p.rows * static_cast<int64_t>(sizeof(BestPart<float>) / sizeof(int32_t))},
                DType::kI32);

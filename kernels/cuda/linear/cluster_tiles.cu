@@ -16,34 +16,30 @@
 namespace tandem::cuda {
 namespace {
 
-using tiles::kThreads;
-using tiles::load_stage;
-using tiles::Stage;
-
-constexpr int kFeatures = 64;
+constexpr int kClusterFeatures = 64;
 // Of weights 48 KiB. Of rows one is read while two are on their way.
 constexpr int kWeightStages = 6, kRowStages = 3;
 // Floats of a token's sums, such that lanes write those of several tokens to different banks.
-constexpr int kSumPitch = kFeatures + 4;
+constexpr int kClusterSumPitch = kClusterFeatures + 4;
 
 template <int kTokens>
 struct Rings {
-  Stage<kFeatures> weights[kWeightStages];
-  Stage<kTokens> rows[kRowStages];
+  tiles::Stage<kClusterFeatures> weights[kWeightStages];
+  tiles::Stage<kTokens> rows[kRowStages];
 };
 
 template <int kTokens>
-union Shared {
+union ClusterShared {
   Rings<kTokens> rings;
-  float sums[kTokens][kSumPitch];  // of the block's part, when it has no more to read
+  float sums[kTokens][kClusterSumPitch];  // of the block's part, when it has no more to read
 };
 // Two blocks on a multiprocessor, and one on a device with 99 KiB for it.
-static_assert(sizeof(Shared<128>) <= 96 * 1024);
+static_assert(sizeof(ClusterShared<128>) <= 96 * 1024);
 
 // The block's part of k, in steps.
-struct Part {
+struct ClusterPart {
   int begin, count;
-  __device__ __forceinline__ explicit Part(int64_t k) {
+  __device__ __forceinline__ explicit ClusterPart(int64_t k) {
     const int steps = static_cast<int>(tiles::steps_of(k)), rank = static_cast<int>(blockIdx.x),
               parts = static_cast<int>(gridDim.x);
     begin = steps * rank / parts;
@@ -52,30 +48,32 @@ struct Part {
 };
 
 template <class T, int kTokens>
-using WarpSums = tiles::WarpSums<T, kFeatures, kTokens>;
+using ClusterSums = tiles::WarpSums<T, kClusterFeatures, kTokens>;
 
 // The block's features.
-__device__ __forceinline__ int64_t first_feature() { return int64_t{blockIdx.y} * kFeatures; }
+__device__ __forceinline__ int64_t first_feature() {
+  return int64_t{blockIdx.y} * kClusterFeatures;
+}
 
 // The first stages of the weight, which is constant, are under way before anything is waited for.
 template <int kTokens>
 __device__ __forceinline__ void prefetch_weights(const WeightProduct& p) {
   TANDEM_DYNAMIC_SHARED(shared);
   auto& rings = *reinterpret_cast<Rings<kTokens>*>(shared);
-  const Part part(p.k);
+  const ClusterPart part(p.k);
   for (int i = 0; i < kWeightStages && i < part.count; ++i)
-    load_stage(p, rings.weights[i], first_feature(), part.begin + i);
+    tiles::load_stage(p, rings.weights[i], first_feature(), part.begin + i);
   cp_async_commit();
 }
 
 template <class T, int kTokens>
-__device__ __forceinline__ void add_part(const WeightProduct& p, const Part& part, int64_t feature,
-                                         int64_t token, Rings<kTokens>& rings,
-                                         WarpSums<T, kTokens>& of_warp) {
+__device__ __forceinline__ void add_part(const WeightProduct& p, const ClusterPart& part,
+                                         int64_t feature, int64_t token, Rings<kTokens>& rings,
+                                         ClusterSums<T, kTokens>& of_warp) {
   const auto load_rows = [&](int i) {
     if (i < part.count)
-      load_stage(p.x, p.rows, p.x_stride * 2, p.k, rings.rows[i % kRowStages], token,
-                 part.begin + i);
+      tiles::load_stage(p.x, p.rows, p.x_stride * 2, p.k, rings.rows[i % kRowStages], token,
+                        part.begin + i);
   };
   for (int i = 0; i < kRowStages - 1; ++i) {
     load_rows(i);
@@ -87,7 +85,7 @@ __device__ __forceinline__ void add_part(const WeightProduct& p, const Part& par
     // Now nobody reads the stages of the step before any more.
     const int weights = i - 1 + kWeightStages;
     if (i > 0 && weights < part.count)
-      load_stage(p, rings.weights[weights % kWeightStages], feature, part.begin + weights);
+      tiles::load_stage(p, rings.weights[weights % kWeightStages], feature, part.begin + weights);
     load_rows(i + kRowStages - 1);
     cp_async_commit();
     const auto& rows = rings.rows[i % kRowStages].bytes;
@@ -97,9 +95,9 @@ __device__ __forceinline__ void add_part(const WeightProduct& p, const Part& par
 }
 
 template <class T, int kTokens>
-__device__ __forceinline__ void store_sums(const WarpSums<T, kTokens>& of_warp,
-                                           float (*sums)[kSumPitch]) {
-  using Sums = WarpSums<T, kTokens>;
+__device__ __forceinline__ void store_sums(const ClusterSums<T, kTokens>& of_warp,
+                                           float (*sums)[kClusterSumPitch]) {
+  using Sums = ClusterSums<T, kTokens>;
   static_assert(Sums::kMmas == 1);
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
@@ -113,10 +111,10 @@ __device__ __forceinline__ void store_sums(const WarpSums<T, kTokens>& of_warp,
 // Those of the block's share of the tokens: the sums of all parts.
 template <class T, int kTokens>
 __device__ __forceinline__ void finish_share(const WeightProduct& p, int64_t feature, int64_t token,
-                                             const float (*sums)[kSumPitch]) {
-  constexpr int kMostParts = 8, kFours = kFeatures / 4;
+                                             const float (*sums)[kClusterSumPitch]) {
+  constexpr int kMostParts = 8, kFours = kClusterFeatures / 4;
   const int parts = static_cast<int>(gridDim.x), share = kTokens / parts;
-  for (int i = static_cast<int>(threadIdx.x); i < share * kFours; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < share * kFours; i += tiles::kThreads) {
     const int own = static_cast<int>(blockIdx.x) * share + i / kFours, of_four = i % kFours * 4;
     const int64_t row = token + own, at = feature + of_four;
     if (row >= p.rows || at >= p.n) continue;
@@ -142,16 +140,16 @@ __device__ __forceinline__ void finish_share(const WeightProduct& p, int64_t fea
 }
 
 template <class T, int kTokens>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(tiles::kThreads, 2)
     cluster_tiles_kernel(const __grid_constant__ WeightProduct p) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   prefetch_weights<kTokens>(p);
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(memory);
-  auto& shared = *reinterpret_cast<Shared<kTokens>*>(memory);
+  auto& shared = *reinterpret_cast<ClusterShared<kTokens>*>(memory);
   const int64_t feature = first_feature(), token = int64_t{blockIdx.z} * kTokens;
-  WarpSums<T, kTokens> of_warp;
-  add_part(p, Part(p.k), feature, token, shared.rings, of_warp);
+  ClusterSums<T, kTokens> of_warp;
+  add_part(p, ClusterPart(p.k), feature, token, shared.rings, of_warp);
   cp_async_wait<0>();
   __syncthreads();
   store_sums(of_warp, shared.sums);
@@ -169,31 +167,32 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 template <class T, int kTokens>
-void launch(const WeightProduct& p, int parts, LaunchStream stream) {
-  constexpr size_t kBytes = sizeof(Shared<kTokens>);
+void launch_cluster_tiles(const WeightProduct& p, int parts, LaunchStream stream) {
+  constexpr size_t kBytes = sizeof(ClusterShared<kTokens>);
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(cluster_tiles_kernel<T, kTokens>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(kBytes)));
-  const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(ceil_div(p.n, kFeatures)),
+  const dim3 grid(static_cast<unsigned>(parts),
+                  static_cast<unsigned>(ceil_div(p.n, kClusterFeatures)),
                   static_cast<unsigned>(ceil_div(p.rows, kTokens)));
-  TANDEM_LAUNCH_CLUSTERS((cluster_tiles_kernel<T, kTokens>), grid, kThreads,
+  TANDEM_LAUNCH_CLUSTERS((cluster_tiles_kernel<T, kTokens>), grid, tiles::kThreads,
                          static_cast<unsigned>(parts), kBytes, stream, p);
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }
 
 template <class T>
 void launch_tokens(const WeightProduct& p, int parts, LaunchStream stream) {
-  if (p.rows <= 16) return launch<T, 16>(p, parts, stream);
-  if (p.rows <= 32) return launch<T, 32>(p, parts, stream);
-  if (p.rows <= 64) return launch<T, 64>(p, parts, stream);
-  launch<T, 128>(p, parts, stream);
+  if (p.rows <= 16) return launch_cluster_tiles<T, 16>(p, parts, stream);
+  if (p.rows <= 32) return launch_cluster_tiles<T, 32>(p, parts, stream);
+  if (p.rows <= 64) return launch_cluster_tiles<T, 64>(p, parts, stream);
+  launch_cluster_tiles<T, 128>(p, parts, stream);
 }
 
 }  // namespace
 
 int cluster_parts(int64_t n, int64_t k, int capability) {
   constexpr int64_t kManyBlocks = 2 * 132;
-  const int64_t tiles = ceil_div(n, kFeatures), steps = tiles::steps_of(k);
+  const int64_t tiles = ceil_div(n, kClusterFeatures), steps = tiles::steps_of(k);
   int parts = 1;
   while (capability >= 90 && parts < 8 && 2 * parts * tiles <= kManyBlocks && 4 * parts <= steps)
     parts *= 2;

@@ -19,10 +19,12 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kStep = 32;  // elements of k: 16 bytes for each of a group's 4 lanes
-constexpr int kPiece = 8;
+constexpr int kDirectStep = 32;  // elements of k: 16 bytes for each of a group's 4 lanes
+constexpr int kDirectPiece = 8;
 
-__host__ __device__ constexpr int64_t steps_of(int64_t k) { return (k + kStep - 1) / kStep; }
+__host__ __device__ constexpr int64_t steps_of(int64_t k) {
+  return (k + kDirectStep - 1) / kDirectStep;
+}
 
 // Warps of a block: as many as give each about 128 elements of k or more.
 constexpr int64_t kLongProduct = 4096;
@@ -30,15 +32,15 @@ constexpr int warps_of(int64_t k) { return k >= kLongProduct ? 16 : 8; }
 
 // Floats of a token in shared memory: sums of 16 features, such that the lanes that write them do
 // so to different banks.
-constexpr int kSumPitch = 20;
+constexpr int kDirectSumPitch = 20;
 
 // What a block does. kHeld: steps that are under way while as many are multiplied.
 template <int kFeatures_, int kTokens_, int kWarps_, int kHeld_>
-struct Shape {
+struct DirectShape {
   static constexpr int kFeatures = kFeatures_, kTokens = kTokens_, kWarps = kWarps_, kHeld = kHeld_;
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr int kMmas = kFeatures / 16, kEights = kTokens / 8;
-  static constexpr size_t kShared = size_t{kWarps} * kTokens * kSumPitch * sizeof(float);
+  static constexpr size_t kShared = size_t{kWarps} * kTokens * kDirectSumPitch * sizeof(float);
 };
 
 // What a lane has of some steps.
@@ -47,7 +49,7 @@ struct Chunk {
   uint4 weights[S::kHeld][S::kMmas][2], rows[S::kHeld][S::kEights];
 
   static __device__ __forceinline__ int64_t place(int64_t step) {
-    return step * kStep + static_cast<int>(threadIdx.x) % 4 * kPiece;
+    return step * kDirectStep + static_cast<int>(threadIdx.x) % 4 * kDirectPiece;
   }
   static __device__ __forceinline__ int group() {
     return static_cast<int>(threadIdx.x) % kWarpSize / 4;
@@ -92,7 +94,7 @@ struct Chunk {
 // Of one warp. Of each 16 features (`m`) and 8 tokens (`t`) a lane has features lane / 4 and
 // lane / 4 + 8, and tokens lane % 4 * 2 and the next.
 template <class T, class S>
-struct WarpSums {
+struct DirectSums {
   float sums[S::kMmas][S::kEights][4] = {};
 
   __device__ __forceinline__ void add(const Chunk<T, S>& chunk) {
@@ -119,7 +121,7 @@ struct WarpSums {
     for (int t = 0; t < S::kEights; ++t)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        to[(t * 8 + lane % 4 * 2 + i % 2) * kSumPitch + i / 2 * 8 + lane / 4] = sums[m][t][i];
+        to[(t * 8 + lane % 4 * 2 + i % 2) * kDirectSumPitch + i / 2 * 8 + lane / 4] = sums[m][t][i];
   }
 };
 
@@ -137,7 +139,7 @@ __global__ void __launch_bounds__(S::kThreads)
   now.load_weights(p, feature, begin, end);
   wait_for_earlier_kernels();
   now.load_rows(p, token, begin, end);
-  WarpSums<T, S> of_warp;
+  DirectSums<T, S> of_warp;
   for (int64_t step = begin; step < end; step += 2 * S::kHeld) {
     const int64_t second = step + S::kHeld, third = second + S::kHeld;
     if (second < end) {
@@ -154,7 +156,7 @@ __global__ void __launch_bounds__(S::kThreads)
   }
   TANDEM_DYNAMIC_SHARED(shared);
   auto* sums = reinterpret_cast<float*>(shared);
-  constexpr int kOfWarp = S::kTokens * kSumPitch;
+  constexpr int kOfWarp = S::kTokens * kDirectSumPitch;
 #pragma unroll
   for (int m = 0; m < S::kMmas; ++m) {
     if (m > 0) __syncthreads();
@@ -163,7 +165,7 @@ __global__ void __launch_bounds__(S::kThreads)
     for (int i = static_cast<int>(threadIdx.x); i < S::kTokens * 16; i += S::kThreads) {
       const int64_t row = token + i / 16, at = feature + m * 16 + i % 16;
       if (row >= p.rows || at >= p.n) continue;
-      const float* own = sums + i / 16 * kSumPitch + i % 16;
+      const float* own = sums + i / 16 * kDirectSumPitch + i % 16;
       float sum = own[0];
 #pragma unroll
       for (int w = 1; w < S::kWarps; ++w) sum += own[w * kOfWarp];
@@ -177,7 +179,7 @@ __global__ void __launch_bounds__(S::kThreads)
 }
 
 template <class T, class S>
-void launch(const WeightProduct& p, LaunchStream stream) {
+void launch_direct_tiles(const WeightProduct& p, LaunchStream stream) {
   if (S::kShared > 48 * 1024)
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(direct_tiles_kernel<T, S>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -198,24 +200,25 @@ template <class T>
 void launch_shape(const WeightProduct& p, LaunchStream stream) {
   const int64_t rows = p.rows;
   if (warps_of(p.k) == 16)
-    return rows <= 16 ? launch<T, Shape<16, 16, 16, 2>>(p, stream)
-                      : launch<T, Shape<16, 32, 16, 1>>(p, stream);
+    return rows <= 16 ? launch_direct_tiles<T, DirectShape<16, 16, 16, 2>>(p, stream)
+                      : launch_direct_tiles<T, DirectShape<16, 32, 16, 1>>(p, stream);
   if (p.n <= kManyFeatures) {
-    if (rows <= 16) return launch<T, Shape<16, 16, 8, 4>>(p, stream);
+    if (rows <= 16) return launch_direct_tiles<T, DirectShape<16, 16, 8, 4>>(p, stream);
     if (rows <= 32 || ceil_div(p.n, 16) * ceil_div(rows, 32) <= kManyBlocks)
-      return launch<T, Shape<16, 32, 8, 4>>(p, stream);
-    return launch<T, Shape<16, 64, 8, 2>>(p, stream);
+      return launch_direct_tiles<T, DirectShape<16, 32, 8, 4>>(p, stream);
+    return launch_direct_tiles<T, DirectShape<16, 64, 8, 2>>(p, stream);
   }
-  if (rows <= 16) return launch<T, Shape<32, 16, 8, 4>>(p, stream);
-  if (rows <= 32) return launch<T, Shape<32, 32, 8, 2>>(p, stream);
-  launch<T, Shape<32, 64, 8, 1>>(p, stream);
+  if (rows <= 16) return launch_direct_tiles<T, DirectShape<32, 16, 8, 4>>(p, stream);
+  if (rows <= 32) return launch_direct_tiles<T, DirectShape<32, 32, 8, 2>>(p, stream);
+  launch_direct_tiles<T, DirectShape<32, 64, 8, 1>>(p, stream);
 }
 
 }  // namespace
 
 bool takes_direct_tiles(const WeightProduct& p, int capability) {
   return p.quantization == Quantization::kNone && p.type != DType::kF32 && capability >= 80 &&
-         p.k % kPiece == 0 && aligned_16(p.x, 2 * p.x_stride) && aligned_16(p.weight, p.pitch);
+         p.k % kDirectPiece == 0 && aligned_16(p.x, 2 * p.x_stride) &&
+         aligned_16(p.weight, p.pitch);
 }
 
 void direct_tiles(const WeightProduct& p, LaunchStream stream) {

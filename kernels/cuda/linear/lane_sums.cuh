@@ -92,7 +92,7 @@ __device__ __forceinline__ void prefetch_features(const WeightProduct& p, int64_
 // lane. kWhole: rows of x and of the weight begin at multiples of 16 bytes, and k is a multiple of
 // a piece. None of these changes what is added, nor in which order.
 template <int kRows_, int kFeatures_, int kAhead_, bool kWhole_>
-struct Shape {
+struct LaneShape {
   static constexpr int kRows = kRows_, kFeatures = kFeatures_, kAhead = kAhead_;
   static constexpr bool kWhole = kWhole_;
 };

@@ -13,7 +13,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kFinishThreads = 128;
 
 constexpr int kColumns = 8;  // of a thread
 
@@ -23,7 +23,7 @@ __global__ void finish_kernel(const float* sums, int parts, int64_t rows, int64_
   const int64_t row = blockIdx.x;
 #pragma unroll
   for (int i = 0; i < kColumns; ++i) {
-    const int64_t at = (int64_t{blockIdx.y} * kColumns + i) * kThreads + threadIdx.x;
+    const int64_t at = (int64_t{blockIdx.y} * kColumns + i) * kFinishThreads + threadIdx.x;
     if (at >= n) return;
     float sum = sums[row * n + at];
     for (int part = 1; part < parts; ++part) sum += sums[(part * rows + row) * n + at];
@@ -113,10 +113,11 @@ void run_fp8(Context& ctx, const ops::LinearArgs& args, const WeightProduct& p) 
 void finish_product(const float* sums, int parts, int64_t rows, int64_t n, const Epilogue& epilogue,
                     LaunchStream stream) {
   const dim3 grid(static_cast<unsigned>(rows),
-                  static_cast<unsigned>(ceil_div(n, kThreads * kColumns)));
+                  static_cast<unsigned>(ceil_div(n, kFinishThreads * kColumns)));
   with_type(epilogue.out_type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(finish_kernel<T>, grid, kThreads, 0, stream, sums, parts, rows, n, epilogue);
+    TANDEM_LAUNCH(finish_kernel<T>, grid, kFinishThreads, 0, stream, sums, parts, rows, n,
+                  epilogue);
   });
   after_launch("finish_product");
 }

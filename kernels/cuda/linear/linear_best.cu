@@ -16,7 +16,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kBestWarps = 8;
 constexpr int kMostBlocks = 264;  // two for each of an H100's multiprocessors
 
 using Part = BestPart<double>;
@@ -73,17 +73,17 @@ __device__ __forceinline__ void take_features(const BestProduct& b, int64_t firs
 }
 
 template <class T, class S>
-__global__ void __launch_bounds__(kWarps* kWarpSize, 2)
+__global__ void __launch_bounds__(kBestWarps* kWarpSize, 2)
     linear_best_kernel(const __grid_constant__ Launch b, bool early) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int64_t own = (int64_t{blockIdx.x} * kWarps + warp) * S::kFeatures;
-  const int step = static_cast<int>(gridDim.x) * kWarps * S::kFeatures;
+  const int64_t own = (int64_t{blockIdx.x} * kBestWarps + warp) * S::kFeatures;
+  const int step = static_cast<int>(gridDim.x) * kBestWarps * S::kFeatures;
   constexpr int kFeatures = S::kFeatures;
   if (early) prefetch_features<kFeatures>(b.of.product, own, lane);
   wait_for_earlier_kernels();
-  static_assert(S::kRows <= kWarps, "the last block has a warp for each row");
-  __shared__ Part of_warps[kWarps][S::kRows];
+  static_assert(S::kRows <= kBestWarps, "the last block has a warp for each row");
+  __shared__ Part of_warps[kBestWarps][S::kRows];
   __shared__ int32_t x_rows[S::kRows];  // (addresses in memory would wait in registers)
   __shared__ bool is_last;
   const WeightProduct& p = b.of.product;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
   if (thread < min(static_cast<int64_t>(S::kRows), p.rows)) {
     Part all = of_warps[0][thread];
 #pragma unroll 1
-    for (int w = 1; w < kWarps; ++w) all = joined(all, of_warps[w][thread]);
+    for (int w = 1; w < kBestWarps; ++w) all = joined(all, of_warps[w][thread]);
     b.parts[int64_t{thread} * gridDim.x + block_again()] = all;
     __threadfence();
   }
@@ -120,21 +120,21 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
 }
 
 template <class T, class S>
-int blocks_of(int64_t n) {
-  return static_cast<int>(std::min<int64_t>(ceil_div(n, kWarps * S::kFeatures), kMostBlocks));
+int best_blocks(int64_t n) {
+  return static_cast<int>(std::min<int64_t>(ceil_div(n, kBestWarps * S::kFeatures), kMostBlocks));
 }
 
 template <class T, class S>
-void launch(Context& ctx, const BestProduct& of) {
-  const int blocks = blocks_of<T, S>(of.product.n);
+void launch_linear_best(Context& ctx, const BestProduct& of) {
+  const int blocks = best_blocks<T, S>(of.product.n);
   const Tensor parts =
       ctx.make({of.product.rows * blocks * static_cast<int64_t>(sizeof(Part) / sizeof(int32_t))},
                DType::kI32);
   const Launch b{of, static_cast<Part*>(parts.raw()),
                  static_cast<CudaBackend&>(ctx.backend()).ticket()};
   const LaunchStream stream = stream_of(ctx);
-  TANDEM_LAUNCH((linear_best_kernel<T, S>), static_cast<unsigned>(blocks), kWarps * kWarpSize, 0,
-                stream, b, stream.overlaps);
+  TANDEM_LAUNCH((linear_best_kernel<T, S>), static_cast<unsigned>(blocks), kBestWarps * kWarpSize,
+                0, stream, b, stream.overlaps);
 }
 
 // The shapes of weight_rows, so that sums are its own.
@@ -143,16 +143,16 @@ void run(Context& ctx, const BestProduct& b) {
   const WeightProduct& p = b.product;
   const int64_t x_bytes = p.x_stride * static_cast<int64_t>(sizeof(T));
   if (p.k % kVector<T> != 0 || !aligned_16(p.x, x_bytes) || !aligned_16(p.weight, p.pitch))
-    return p.rows <= 4 ? launch<T, Shape<4, 2, 1, false>>(ctx, b)
-                       : launch<T, Shape<8, 2, 1, false>>(ctx, b);
-  if (p.rows == 1) return launch<T, Shape<1, 2, 4, true>>(ctx, b);
-  if (p.rows <= 4) return launch<T, Shape<4, 2, 2, true>>(ctx, b);
-  launch<T, Shape<8, 2, 2, true>>(ctx, b);
+    return p.rows <= 4 ? launch_linear_best<T, LaneShape<4, 2, 1, false>>(ctx, b)
+                       : launch_linear_best<T, LaneShape<8, 2, 1, false>>(ctx, b);
+  if (p.rows == 1) return launch_linear_best<T, LaneShape<1, 2, 4, true>>(ctx, b);
+  if (p.rows <= 4) return launch_linear_best<T, LaneShape<4, 2, 2, true>>(ctx, b);
+  launch_linear_best<T, LaneShape<8, 2, 2, true>>(ctx, b);
 }
 
 }  // namespace
 
-static_assert(kMostRowsAtOnce == kWarps);
+static_assert(kMostRowsAtOnce == kBestWarps);
 
 void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   const PackedWeight& w = *args.weight;

@@ -8,7 +8,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kJoinBestThreads = 128;
 
 struct Parts {
   const int32_t* ids;
@@ -18,9 +18,10 @@ struct Parts {
   BestAnswer answer;
 };
 
-__global__ void __launch_bounds__(kThreads) join_best_kernel(const __grid_constant__ Parts p) {
+__global__ void __launch_bounds__(kJoinBestThreads)
+    join_best_kernel(const __grid_constant__ Parts p) {
   wait_for_earlier_kernels();
-  const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int64_t row = int64_t{blockIdx.x} * kJoinBestThreads + threadIdx.x;
   if (row >= p.rows) return;
   float value = p.values[row];
   Best best = {order_key(value), p.ids[row]};
@@ -59,8 +60,8 @@ void join_best(Context& ctx, const ops::JoinBestArgs& args) {
   p.rows = args.part_ids.dim(1);
   p.answer = {args.log_sums.data<float>(), args.ids.data<int32_t>(), args.values.data<float>(),
               args.best.empty() ? nullptr : args.best.data<int32_t>(), 0};
-  TANDEM_LAUNCH(join_best_kernel, static_cast<unsigned>(ceil_div(p.rows, kThreads)), kThreads, 0,
-                stream_of(ctx), p);
+  TANDEM_LAUNCH(join_best_kernel, static_cast<unsigned>(ceil_div(p.rows, kJoinBestThreads)),
+                kJoinBestThreads, 0, stream_of(ctx), p);
   after_launch("join_best");
 }
 

@@ -14,14 +14,14 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kQuantizeThreads = 128;
 constexpr float kLeastRange = 1e-30f;  // below, an inverse could overflow
 
 // Of a block: the largest magnitude of a row; NaN if one is not finite. `scratch`: 33 values.
 template <class T>
 __device__ float largest_of(const T* row, int64_t k, float* scratch) {
   float largest = 0.0f, strange = 0.0f;
-  for (int64_t i = threadIdx.x; i < k; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < k; i += kQuantizeThreads) {
     const float size = fabsf(to_float(row[i]));
     if (!(size < INFINITY)) strange = 1.0f;
     largest = fmaxf(largest, size);
@@ -30,7 +30,7 @@ __device__ float largest_of(const T* row, int64_t k, float* scratch) {
     largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, offset));
   if (threadIdx.x % kWarpSize == 0) scratch[threadIdx.x / kWarpSize] = largest;
   const bool any = __syncthreads_or(strange != 0.0f) != 0;
-  for (int i = 0; i < kThreads / kWarpSize; ++i) largest = fmaxf(largest, scratch[i]);
+  for (int i = 0; i < kQuantizeThreads / kWarpSize; ++i) largest = fmaxf(largest, scratch[i]);
   return any ? NAN : largest;
 }
 
@@ -62,7 +62,7 @@ __global__ void quantize_rows_kernel(const T* x, int64_t stride, int64_t k, uint
   const T* row = x + blockIdx.x * stride;
   const RowScale s = scale_of(largest_of(row, k, scratch), top_of(Kind()));
   if (threadIdx.x == 0) scales[blockIdx.x] = s.scale;
-  for (int64_t i = threadIdx.x; i < pitch; i += kThreads)
+  for (int64_t i = threadIdx.x; i < pitch; i += kQuantizeThreads)
     out[blockIdx.x * pitch + i] =
         quantized(Kind(), i < k ? to_float(row[i]) : 0.0f, i < k ? s.inverse : 0.0f);
 }
@@ -159,10 +159,10 @@ void quantize(const Tensor& rows, Quantization q, void* out, float* scales, Laun
     TANDEM_LAUNCH(quantize_groups_kernel, grid, kWarpSize, 0, stream, x, k,
                   static_cast<uint32_t*>(out), scales);
   } else if (q == Quantization::kInt8) {
-    TANDEM_LAUNCH((quantize_rows_kernel<float, Int8>), count, kThreads, 0, stream, x, k, k,
+    TANDEM_LAUNCH((quantize_rows_kernel<float, Int8>), count, kQuantizeThreads, 0, stream, x, k, k,
                   static_cast<uint8_t*>(out), pitch, scales);
   } else {
-    TANDEM_LAUNCH((quantize_rows_kernel<float, Fp8>), count, kThreads, 0, stream, x, k, k,
+    TANDEM_LAUNCH((quantize_rows_kernel<float, Fp8>), count, kQuantizeThreads, 0, stream, x, k, k,
                   static_cast<uint8_t*>(out), pitch, scales);
   }
   after_launch("quantize_weight");
@@ -173,7 +173,7 @@ template <class T, class Kind>
 __global__ void widen_kernel(const char* weight, int64_t pitch, const float* group_scales,
                              int64_t k, T* out) {
   wait_for_earlier_kernels();
-  const int64_t first = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * 8;
+  const int64_t first = (int64_t{blockIdx.y} * kQuantizeThreads + threadIdx.x) * 8;
   if (first >= k) return;
   const char* row = weight + blockIdx.x * pitch;
   const uint4 raw = __ldg(reinterpret_cast<const uint4*>(row) + first / Kind::kElements);
@@ -216,11 +216,12 @@ QuantizedWeight quantize_weight(Context& ctx, std::span<const MatrixView> parts,
 }
 
 void widen_weight(const WeightProduct& p, void* out, LaunchStream stream) {
-  const dim3 grid(static_cast<unsigned>(p.n), static_cast<unsigned>(ceil_div(p.k, kThreads * 8)));
+  const dim3 grid(static_cast<unsigned>(p.n),
+                  static_cast<unsigned>(ceil_div(p.k, kQuantizeThreads * 8)));
   with_type(p.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_quantization(p.quantization, [&](auto kind) {
-      TANDEM_LAUNCH((widen_kernel<T, decltype(kind)>), grid, kThreads, 0, stream,
+      TANDEM_LAUNCH((widen_kernel<T, decltype(kind)>), grid, kQuantizeThreads, 0, stream,
                     static_cast<const char*>(p.weight), p.pitch, p.group_scales, p.k,
                     static_cast<T*>(out));
     });
@@ -231,9 +232,9 @@ void widen_weight(const WeightProduct& p, void* out, LaunchStream stream) {
 void quantize_rows(const WeightProduct& p, void* out, float* scales, LaunchStream stream) {
   with_type(p.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH((quantize_rows_kernel<T, Fp8>), static_cast<unsigned>(p.rows), kThreads, 0,
-                  stream, static_cast<const T*>(p.x), p.x_stride, p.k, static_cast<uint8_t*>(out),
-                  p.k, scales);
+    TANDEM_LAUNCH((quantize_rows_kernel<T, Fp8>), static_cast<unsigned>(p.rows), kQuantizeThreads,
+                  0, stream, static_cast<const T*>(p.x), p.x_stride, p.k,
+                  static_cast<uint8_t*>(out), p.k, scales);
   });
   after_launch("quantize_rows");
 }

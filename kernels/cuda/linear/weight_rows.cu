@@ -6,19 +6,19 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kWarps = 2;
+constexpr int kWeightRowWarps = 2;
 
 // Blocks of a multiprocessor, as many as leave registers enough.
 template <class Kind, class S>
-constexpr int kBlocks = S::kRows == 4 && !Kind::kRowScale && !Kind::kGroups ? 8 : 1;
+constexpr int kWeightRowBlocks = S::kRows == 4 && !Kind::kRowScale && !Kind::kGroups ? 8 : 1;
 
 template <class T, class Kind, class S>
-__global__ void __launch_bounds__(kWarps* kWarpSize, (kBlocks<Kind, S>))
+__global__ void __launch_bounds__(kWeightRowWarps* kWarpSize, (kWeightRowBlocks<Kind, S>))
     weight_rows_kernel(const __grid_constant__ WeightProduct p, bool early) {
   constexpr int kFeatures = S::kFeatures;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int64_t first = (int64_t{blockIdx.x} * kWarps + warp) * kFeatures;
+  const int64_t first = (int64_t{blockIdx.x} * kWeightRowWarps + warp) * kFeatures;
   if (early && blockIdx.y == 0) prefetch_features<kFeatures>(p, first, lane);
   wait_for_earlier_kernels();
   if (first >= p.n) return;
@@ -33,10 +33,10 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, (kBlocks<Kind, S>))
 }
 
 template <class T, class Kind, class S>
-void launch(const WeightProduct& p, LaunchStream stream) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(p.n, kWarps * S::kFeatures)),
+void launch_weight_rows(const WeightProduct& p, LaunchStream stream) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.n, kWeightRowWarps * S::kFeatures)),
                   static_cast<unsigned>(ceil_div(p.rows, S::kRows)));
-  TANDEM_LAUNCH((weight_rows_kernel<T, Kind, S>), grid, kWarps * kWarpSize, 0, stream, p,
+  TANDEM_LAUNCH((weight_rows_kernel<T, Kind, S>), grid, kWeightRowWarps * kWarpSize, 0, stream, p,
                 stream.overlaps);
 }
 
@@ -49,18 +49,18 @@ void launch_rows(const WeightProduct& p, LaunchStream stream) {
   constexpr bool kQuantised = Kind::kRowScale || Kind::kGroups;
   const int64_t x_bytes = p.x_stride * static_cast<int64_t>(sizeof(T));
   if (p.k % Kind::kElements != 0 || !aligned_16(p.x, x_bytes) || !aligned_16(p.weight, p.pitch))
-    return launch<T, Kind, Shape<4, 2, 1, false>>(p, stream);
-  if (p.rows == 1) return launch<T, Kind, Shape<1, 2, 4, true>>(p, stream);
+    return launch_weight_rows<T, Kind, LaneShape<4, 2, 1, false>>(p, stream);
+  if (p.rows == 1) return launch_weight_rows<T, Kind, LaneShape<1, 2, 4, true>>(p, stream);
   // (Registers do not hold 8 rows of f32 and int4's groups.)
   constexpr bool kLarge = Kind::kGroups && sizeof(T) == 4;
   if (kLarge || p.rows <= 4)
-    return launch<T, Kind, Shape<4, 2, kQuantised ? 1 : 2, true>>(p, stream);
+    return launch_weight_rows<T, Kind, LaneShape<4, 2, kQuantised ? 1 : 2, true>>(p, stream);
   static_assert(kMostRowsAtOnce == 8);
   if constexpr (kQuantised && !kLarge)
-    launch<T, Kind, Shape<8, 2, 1, true>>(p, stream);
+    launch_weight_rows<T, Kind, LaneShape<8, 2, 1, true>>(p, stream);
   else if constexpr (!kLarge)
-    p.n <= kFewFeatures ? launch<T, Kind, Shape<8, 2, 2, true>>(p, stream)
-                        : launch<T, Kind, Shape<8, 4, 1, true>>(p, stream);
+    p.n <= kFewFeatures ? launch_weight_rows<T, Kind, LaneShape<8, 2, 2, true>>(p, stream)
+                        : launch_weight_rows<T, Kind, LaneShape<8, 4, 1, true>>(p, stream);
 }
 
 }  // namespace

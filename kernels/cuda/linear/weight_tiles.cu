@@ -17,9 +17,9 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kWeightTileThreads = 128;
 constexpr int kWarpFeatures = 16;
-static_assert(kThreads / kWarpSize * kWarpFeatures == kTileFeatures);
+static_assert(kWeightTileThreads / kWarpSize * kWarpFeatures == kTileFeatures);
 
 // Two neighbours in 32 bits.
 template <class T>
@@ -94,7 +94,7 @@ __device__ __forceinline__ void to_pairs(Int4, uint32_t word, int half, uint32_t
 }
 
 template <class T, class Kind, int kTokens>
-struct Tile {
+struct WeightTile {
   static constexpr int kStep = kTileStepBytes / 16 * Kind::kElements;  // weights of a feature
   static constexpr int kPieces = kStep / 8;                            // of 16 bytes in a row of x
   // So that 8 lanes, of two rows, read from different banks.
@@ -118,7 +118,7 @@ struct Tile {
     const int thread = static_cast<int>(threadIdx.x);
     const char* weight = static_cast<const char*>(p.weight);
 #pragma unroll
-    for (int i = thread; i < kTileFeatures * kTileStepBytes / 16; i += kThreads) {
+    for (int i = thread; i < kTileFeatures * kTileStepBytes / 16; i += kWeightTileThreads) {
       const int row = i / (kTileStepBytes / 16), at = i % (kTileStepBytes / 16) * 16;
       const bool there = feature + row < static_cast<int>(p.n);
       cp_async_16(
@@ -128,7 +128,7 @@ struct Tile {
     }
     const T* x = static_cast<const T*>(p.x);
 #pragma unroll
-    for (int i = thread; i < kTokens * kPieces; i += kThreads) {
+    for (int i = thread; i < kTokens * kPieces; i += kWeightTileThreads) {
       const int row = i / kPieces, piece = i % kPieces;
       const int k = step * kStep + piece * 8;
       const bool there =
@@ -143,7 +143,7 @@ struct Tile {
 // lane % 4 * 2 and the next of every 8.
 template <class T, class Kind, int kTokens>
 struct WarpTile {
-  using Block = Tile<T, Kind, kTokens>;
+  using Block = WeightTile<T, Kind, kTokens>;
   static constexpr int kMmas = Block::kStep / 16;
   float sums[kTokens / 8][4] = {};
 
@@ -198,16 +198,16 @@ struct WarpTile {
 
 // Blocks of a multiprocessor, as many as leave enough registers to each.
 template <class Kind, int kTokens>
-constexpr int kBlocks = kTokens == 16   ? (Kind::kGroups ? 5 : 6)
-                        : kTokens == 32 ? (Kind::kGroups ? 3 : 5)
-                                        : (Kind::kGroups ? 2 : 4);
+constexpr int kWeightTileBlocks = kTokens == 16   ? (Kind::kGroups ? 5 : 6)
+                                  : kTokens == 32 ? (Kind::kGroups ? 3 : 5)
+                                                  : (Kind::kGroups ? 2 : 4);
 
 template <class T, class Kind, int kTokens>
-__global__ void __launch_bounds__(kThreads, (kBlocks<Kind, kTokens>))
+__global__ void __launch_bounds__(kWeightTileThreads, (kWeightTileBlocks<Kind, kTokens>))
     weight_tiles_kernel(const __grid_constant__ WeightProduct p, float* partial, int parts) {
   wait_for_earlier_kernels();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  using Block = Tile<T, Kind, kTokens>;
+  using Block = WeightTile<T, Kind, kTokens>;
   TANDEM_DYNAMIC_SHARED(shared);
   auto* stages = reinterpret_cast<typename Block::Stage*>(shared);
   const int feature = static_cast<int>(blockIdx.x) * kTileFeatures;
@@ -245,7 +245,8 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<Kind, kTokens>))
     for (int i = 0; i < 4; ++i)
       sums[t * 8 + lane % 4 * 2 + i % 2][row + i / 2 * 8] = tile.sums[t][i];
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kTokens * kTileFeatures; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kTokens * kTileFeatures;
+       i += kWeightTileThreads) {
     const int64_t to = token + i / kTileFeatures, at = feature + i % kTileFeatures;
     if (to >= p.rows || at >= p.n) continue;
     const float sum = sums[i / kTileFeatures][i % kTileFeatures];
@@ -261,16 +262,16 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<Kind, kTokens>))
 }
 
 template <class T, class Kind, int kTokens>
-void launch(const WeightProduct& p, float* sums, LaunchStream stream) {
-  constexpr int kShared = Tile<T, Kind, kTokens>::kShared;
+void launch_weight_tiles(const WeightProduct& p, float* sums, LaunchStream stream) {
+  constexpr int kShared = WeightTile<T, Kind, kTokens>::kShared;
   if (kShared > 48 * 1024)
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(weight_tiles_kernel<T, Kind, kTokens>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
   const int parts = tile_parts(p.n, p.pitch);
   const dim3 grid(static_cast<unsigned>(ceil_div(p.n, kTileFeatures)),
                   static_cast<unsigned>(ceil_div(p.rows, kTokens)), static_cast<unsigned>(parts));
-  TANDEM_LAUNCH((weight_tiles_kernel<T, Kind, kTokens>), grid, kThreads, kShared, stream, p, sums,
-                parts);
+  TANDEM_LAUNCH((weight_tiles_kernel<T, Kind, kTokens>), grid, kWeightTileThreads, kShared, stream,
+                p, sums, parts);
   TANDEM_CUDA_CHECK(cudaGetLastError());
   if (parts > 1) finish_product(sums, parts, p.rows, p.n, p.epilogue, stream);
 }
@@ -278,9 +279,9 @@ void launch(const WeightProduct& p, float* sums, LaunchStream stream) {
 template <class T, class Kind>
 void launch_tokens(const WeightProduct& p, float* sums, LaunchStream stream) {
   switch (tile_tokens(p.rows)) {
-    case 16: return launch<T, Kind, 16>(p, sums, stream);
-    case 32: return launch<T, Kind, 32>(p, sums, stream);
-    default: return launch<T, Kind, 64>(p, sums, stream);
+    case 16: return launch_weight_tiles<T, Kind, 16>(p, sums, stream);
+    case 32: return launch_weight_tiles<T, Kind, 32>(p, sums, stream);
+    default: return launch_weight_tiles<T, Kind, 64>(p, sums, stream);
   }
 }
 

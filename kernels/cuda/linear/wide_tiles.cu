@@ -27,34 +27,34 @@ namespace tandem::cuda {
 namespace {
 
 constexpr int kBands = 3, kBandRows = 64;  // of a tile: an instruction has 64 rows
-constexpr int kRows = kBands * kBandRows, kFeatures = 128, kStages = 4;
-constexpr int kGroups = 2, kThreads = (kGroups + 1) * kGroupThreads;
+constexpr int kWideRows = kBands * kBandRows, kWideFeatures = 128, kWideStages = 4;
+constexpr int kGroups = 2, kWideThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kGroupWarps = kGroupThreads / kWarpSize;
 // Of each thread that multiplies (192 are sums), and of the others: 64,512 in a block, as many as
 // it is launched with.
 constexpr int kRegisters = 240, kFewRegisters = 24;
 // Tiles of rows that share weights in the L2 cache: those of blocks that run at the same time.
 constexpr int kNearTiles = 8;
-constexpr int kMostBlocks = 2;  // of a cluster
+constexpr int kMostBlocksOfCluster = 2;
 
-struct Stage {
-  alignas(kTileAlignment) unsigned char rows[kRows * kTileRowBytes];
-  alignas(kTileAlignment) unsigned char features[kFeatures * kTileRowBytes];
+struct WideStage {
+  alignas(kTileAlignment) unsigned char rows[kWideRows * kTileRowBytes];
+  alignas(kTileAlignment) unsigned char features[kWideFeatures * kTileRowBytes];
 };
 
-struct Shared {
-  Stage stages[kStages];
-  float sums[kGroups * kGroupWarps][16 * kFeatures];  // of a warp, of a band
-  CopyBarrier full[kStages], free[kStages];
+struct WideShared {
+  WideStage stages[kWideStages];
+  float sums[kGroups * kGroupWarps][16 * kWideFeatures];  // of a warp, of a band
+  CopyBarrier full[kWideStages], free[kWideStages];
   CopyBarrier turn[kGroups];  // the group's turn has come
 };
-constexpr size_t kSharedBytes = sizeof(Shared) + kTileAlignment - 128;
-static_assert(kSharedBytes <= 227 * 1024);
+constexpr size_t kWideSharedBytes = sizeof(WideShared) + kTileAlignment - 128;
+static_assert(kWideSharedBytes <= 227 * 1024);
 
-__device__ __forceinline__ Shared& shared_of_block() {
+__device__ __forceinline__ WideShared& shared_of_block() {
   TANDEM_DYNAMIC_SHARED(memory);
   const auto gap = -reinterpret_cast<uintptr_t>(memory) % kTileAlignment;
-  return *reinterpret_cast<Shared*>(memory + gap);
+  return *reinterpret_cast<WideShared*>(memory + gap);
 }
 
 // The product, and its tiles, in sets of as many neighbours as a cluster has blocks. A cluster has
@@ -74,25 +74,26 @@ template <int kBlocks>
 __device__ __forceinline__ int first_set() {
   return static_cast<int>(blockIdx.x / kBlocks);
 }
-struct Place {
+struct WidePlace {
   int row, feature;
 };
 template <int kBlocks>
-__device__ __forceinline__ Place place_of(const Work& work, int set) {
+__device__ __forceinline__ WidePlace place_of(const Work& work, int set) {
   const int near = kNearTiles * work.of_features, first = set / near * kNearTiles;
   const int rows = min(kNearTiles, work.of_rows - first), within = set % near;
-  return {(first + within % rows) * kRows, (within / rows * kBlocks + rank<kBlocks>()) * kFeatures};
+  return {(first + within % rows) * kWideRows,
+          (within / rows * kBlocks + rank<kBlocks>()) * kWideFeatures};
 }
 
 // Steps of all of a block's tiles have numbers, from 0 on. A number says the stage of the ring, and
 // the parity of the phase in which the stage has that step.
-__device__ __forceinline__ uint32_t stage_of(uint32_t step) { return step % kStages; }
-__device__ __forceinline__ uint32_t parity_of(uint32_t step) { return step / kStages % 2; }
+__device__ __forceinline__ uint32_t stage_of(uint32_t step) { return step % kWideStages; }
+__device__ __forceinline__ uint32_t parity_of(uint32_t step) { return step / kWideStages % 2; }
 
 template <int kBlocks>
-__device__ __forceinline__ void make_barriers(Shared& shared) {
+__device__ __forceinline__ void make_barriers(WideShared& shared) {
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) {
+    for (int i = 0; i < kWideStages; ++i) {
       make_copy_barrier(&shared.full[i], 1);
       make_copy_barrier(&shared.free[i], kGroupWarps * kBlocks);
     }
@@ -124,19 +125,19 @@ __device__ __forceinline__ void give_stage(CopyBarrier* free) {
 // By one thread.
 template <int kBlocks>
 __device__ __forceinline__ void send(const Work& work, const TensorMap& rows,
-                                     const TensorMap& features, Shared& shared) {
+                                     const TensorMap& features, WideShared& shared) {
   uint32_t step = 0;
   for (int set = first_set<kBlocks>(); set < work.sets(); set += work.clusters) {
-    const Place place = place_of<kBlocks>(work, set);
+    const WidePlace place = place_of<kBlocks>(work, set);
     for (int i = 0; i < work.steps; ++i, ++step) {
-      Stage& stage = shared.stages[stage_of(step)];
+      WideStage& stage = shared.stages[stage_of(step)];
       CopyBarrier* full = &shared.full[stage_of(step)];
       wait_for_phase(&shared.free[stage_of(step)], parity_of(step) ^ 1);
-      arrive_and_expect(full, sizeof(Stage));
+      arrive_and_expect(full, sizeof(WideStage));
       if constexpr (kBlocks == 1) {
         tensor_copy(stage.rows, rows, place.row, i * kTileK, full);
       } else {
-        const int part = kRows / kBlocks * rank<kBlocks>();
+        const int part = kWideRows / kBlocks * rank<kBlocks>();
         tensor_copy_to_blocks(stage.rows + part * kTileRowBytes, rows, place.row + part, i * kTileK,
                               full, kBlocks);
       }
@@ -147,14 +148,14 @@ __device__ __forceinline__ void send(const Work& work, const TensorMap& rows,
 
 // The sums of a tile, by a group; `step`: the number of its first. Lets the other group begin.
 template <class T, int kBlocks>
-__device__ __forceinline__ void multiply_tile(Shared& shared, uint32_t step, int count,
+__device__ __forceinline__ void multiply_tile(WideShared& shared, uint32_t step, int count,
                                               CopyBarrier* next_turn, float (&sums)[kBands][64]) {
   const auto pin_all = [&] {
 #pragma unroll
     for (int band = 0; band < kBands; ++band) pin(sums[band]);
   };
   for (int i = 0; i < count; ++i, ++step) {
-    const Stage& stage = shared.stages[stage_of(step)];
+    const WideStage& stage = shared.stages[stage_of(step)];
     wait_for_phase(&shared.full[stage_of(step)], parity_of(step));
     const uint64_t rows = tile_descriptor(stage.rows), features = tile_descriptor(stage.features);
     pin_all();
@@ -180,7 +181,7 @@ __device__ __forceinline__ void multiply_tile(Shared& shared, uint32_t step, int
 // features move so that neither writes nor reads of several lanes meet in a bank. What depends on
 // `eight` and `half` changes other bits than the row's, so one place gives all of a row.
 __device__ __forceinline__ int place_of_four(int row, int eight, int half) {
-  return (row * kFeatures + row % 4 * 8) ^ (eight * 8 + (half ^ eight / 4 % 2) * 4);
+  return (row * kWideFeatures + row % 4 * 8) ^ (eight * 8 + (half ^ eight / 4 % 2) * 4);
 }
 
 __device__ __forceinline__ void store_band(const float (&sums)[64], float* to) {
@@ -188,17 +189,18 @@ __device__ __forceinline__ void store_band(const float (&sums)[64], float* to) {
   int own = place_of_four(lane / 4, 0, pair / 2) + pair % 2 * 2;
   pin(own);  // the places that follow are computed again for each band: they would fill registers
 #pragma unroll
-  for (int eight = 0; eight < kFeatures / 8; ++eight)
+  for (int eight = 0; eight < kWideFeatures / 8; ++eight)
 #pragma unroll
     for (int below = 0; below < 2; ++below)
-      *reinterpret_cast<float2*>(to + (own ^ place_of_four(0, eight, 0)) + below * 8 * kFeatures) =
+      *reinterpret_cast<float2*>(to + (own ^ place_of_four(0, eight, 0)) +
+                                 below * 8 * kWideFeatures) =
           make_float2(sums[4 * eight + 2 * below], sums[4 * eight + 2 * below + 1]);
 }
 
 template <class T, bool kUsual>
-__device__ __forceinline__ void finish_tile(const WeightProduct& p, Place place,
+__device__ __forceinline__ void finish_tile(const WeightProduct& p, WidePlace place,
                                             const float (&sums)[kBands][64], float* of_warp) {
-  constexpr int kEights = kFeatures / 8, kAtOnce = kWarpSize / kEights;  // rows
+  constexpr int kEights = kWideFeatures / 8, kAtOnce = kWarpSize / kEights;  // rows
   int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   pin(lane);  // what depends on it is not kept while sums fill the registers
   const int eight = lane % kEights;
@@ -226,7 +228,7 @@ __device__ __forceinline__ void finish_tile(const WeightProduct& p, Place place,
 
 // By a group: every second tile of the block.
 template <class T, bool kUsual, int kBlocks>
-__device__ __forceinline__ void multiply_and_finish(const Work& work, Shared& shared) {
+__device__ __forceinline__ void multiply_and_finish(const Work& work, WideShared& shared) {
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   for (int before = group;; before += kGroups) {  // tiles of the block
     const int set = first_set<kBlocks>() + before * work.clusters;
@@ -242,12 +244,12 @@ __device__ __forceinline__ void multiply_and_finish(const Work& work, Shared& sh
 }
 
 template <class T, bool kUsual, int kBlocks>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kWideThreads, 1)
     wide_tiles_kernel(const __grid_constant__ Work work, const __grid_constant__ TensorMap rows,
                       const __grid_constant__ TensorMap features) {
   wait_for_earlier_kernels();
 #if TANDEM_WARP_GROUP_PRODUCTS
-  Shared& shared = shared_of_block();
+  WideShared& shared = shared_of_block();
   make_barriers<kBlocks>(shared);
   if (threadIdx.x < kGroups * kGroupThreads) {
     take_registers<kRegisters>();
@@ -264,33 +266,33 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 template <class T, bool kUsual, int kBlocks>
-bool launch(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
+bool launch_wide_tiles(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
   const auto kernel = wide_tiles_kernel<T, kUsual, kBlocks>;
   static const bool is_compiled = has_products(kernel);
   TensorMap rows, features;
   const bool bf16 = p.type == DType::kBF16;
   const int64_t pitch = p.x_stride * 2;
-  if (!is_compiled || !make_tensor_map(rows, p.x, bf16, p.rows, p.k, pitch, kRows / kBlocks) ||
-      !make_tensor_map(features, p.weight, bf16, p.n, p.k, p.pitch, kFeatures))
+  if (!is_compiled || !make_tensor_map(rows, p.x, bf16, p.rows, p.k, pitch, kWideRows / kBlocks) ||
+      !make_tensor_map(features, p.weight, bf16, p.n, p.k, p.pitch, kWideFeatures))
     return false;
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(kSharedBytes)));
-  Work work{p, static_cast<int>(ceil_div(p.rows, kRows)),
-            static_cast<int>(ceil_div(p.n, kFeatures * kBlocks)),
+                                         static_cast<int>(kWideSharedBytes)));
+  Work work{p, static_cast<int>(ceil_div(p.rows, kWideRows)),
+            static_cast<int>(ceil_div(p.n, kWideFeatures * kBlocks)),
             static_cast<int>(ceil_div(p.k, kTileK)), 0};
   work.clusters = std::min(work.sets(), multiprocessors / kBlocks);
   const int blocks = work.clusters * kBlocks;
   TANDEM_LAUNCH_CLUSTERS((wide_tiles_kernel<T, kUsual, kBlocks>), static_cast<unsigned>(blocks),
-                         kThreads, kBlocks, kSharedBytes, stream, work, rows, features);
+                         kWideThreads, kBlocks, kWideSharedBytes, stream, work, rows, features);
   TANDEM_CUDA_CHECK(cudaGetLastError());
   return true;
 }
 
 template <class T, bool kUsual>
 bool launch_blocks(const WeightProduct& p, int multiprocessors, LaunchStream stream) {
-  return p.n > kFeatures && multiprocessors >= kMostBlocks
-             ? launch<T, kUsual, kMostBlocks>(p, multiprocessors, stream)
-             : launch<T, kUsual, 1>(p, multiprocessors, stream);
+  return p.n > kWideFeatures && multiprocessors >= kMostBlocksOfCluster
+             ? launch_wide_tiles<T, kUsual, kMostBlocksOfCluster>(p, multiprocessors, stream)
+             : launch_wide_tiles<T, kUsual, 1>(p, multiprocessors, stream);
 }
 
 template <class T>

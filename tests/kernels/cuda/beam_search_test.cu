@@ -15,7 +15,7 @@ using testing::to_device;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Equal bits; of floats any NaN equals any other.
-::testing::AssertionResult same(const Tensor& a, const Tensor& b) {
+::testing::AssertionResult same_tensor(const Tensor& a, const Tensor& b) {
   for (int64_t i = 0; i < a.size(); ++i) {
     if (a.dtype() == DType::kF32) {
       const float x = a.data<float>()[i], y = b.data<float>()[i];
@@ -38,13 +38,14 @@ ops::SearchBeamsArgs on_device(Context& ctx, const ops::SearchBeamsArgs& args) {
   return there;
 }
 
-void expect_same(Context& ctx, const ops::SearchBeamsArgs& got, const ops::SearchBeamsArgs& want) {
-  EXPECT_TRUE(same(ctx.on_host(got.parents), want.parents)) << "parents";
-  EXPECT_TRUE(same(ctx.on_host(got.chosen), want.chosen)) << "chosen";
-  EXPECT_TRUE(same(ctx.on_host(got.best), want.best)) << "best";
-  EXPECT_TRUE(same(ctx.on_host(got.memory.tokens), want.memory.tokens)) << "tokens";
-  EXPECT_TRUE(same(ctx.on_host(got.memory.pages), want.memory.pages)) << "pages";
-  EXPECT_TRUE(same(ctx.on_host(got.memory.scores), want.memory.scores)) << "scores";
+void expect_same_beams(Context& ctx, const ops::SearchBeamsArgs& got,
+                       const ops::SearchBeamsArgs& want) {
+  EXPECT_TRUE(same_tensor(ctx.on_host(got.parents), want.parents)) << "parents";
+  EXPECT_TRUE(same_tensor(ctx.on_host(got.chosen), want.chosen)) << "chosen";
+  EXPECT_TRUE(same_tensor(ctx.on_host(got.best), want.best)) << "best";
+  EXPECT_TRUE(same_tensor(ctx.on_host(got.memory.tokens), want.memory.tokens)) << "tokens";
+  EXPECT_TRUE(same_tensor(ctx.on_host(got.memory.pages), want.memory.pages)) << "pages";
+  EXPECT_TRUE(same_tensor(ctx.on_host(got.memory.scores), want.memory.scores)) << "scores";
 }
 
 TEST(CudaSearchBeams, IsTheCpus) {
@@ -55,7 +56,7 @@ TEST(CudaSearchBeams, IsTheCpus) {
     const ops::SearchBeamsArgs want = p.args(), got = on_device(ctx, want);
     ops::search_beams(cpu, want);
     ops::search_beams(ctx, got);
-    expect_same(ctx, got, want);
+    expect_same_beams(ctx, got, want);
     ASSERT_FALSE(HasFailure()) << "problem " << repeat;
   }
 }
@@ -70,7 +71,7 @@ TEST(CudaSearchBeams, RoundAfterRound) {
     ops::search_beams(cpu, want);
     ops::search_beams(ctx, got);
   }
-  expect_same(ctx, got, want);
+  expect_same_beams(ctx, got, want);
 }
 
 Tensor random_pool(Random& random, int64_t blocks, int64_t bytes) {
@@ -187,10 +188,10 @@ TEST(CudaSelect, LooksAtWhatRepeats) {
       *t = to_device(ctx, *t);
     ops::select(cpu, want);
     ops::select(ctx, got);
-    EXPECT_TRUE(same(ctx.on_host(got.logits), want.logits)) << "logits";
-    EXPECT_TRUE(same(ctx.on_host(got.edited), want.edited)) << "edited";
-    EXPECT_TRUE(same(ctx.on_host(got.ids), want.ids)) << "ids";
-    EXPECT_TRUE(same(ctx.on_host(got.values), want.values)) << "values";
+    EXPECT_TRUE(same_tensor(ctx.on_host(got.logits), want.logits)) << "logits";
+    EXPECT_TRUE(same_tensor(ctx.on_host(got.edited), want.edited)) << "edited";
+    EXPECT_TRUE(same_tensor(ctx.on_host(got.ids), want.ids)) << "ids";
+    EXPECT_TRUE(same_tensor(ctx.on_host(got.values), want.values)) << "values";
   }
 }
 

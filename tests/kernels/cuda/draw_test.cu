@@ -15,9 +15,8 @@ using testing::indices;
 using testing::Random;
 using testing::to_device;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-Tensor random_logits(Random& random, int64_t rows, int64_t size) {
+Tensor logits_to_draw(Random& random, int64_t rows, int64_t size) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
   const Tensor logits = random.matrix(rows, size, 3.0f);
   for (int64_t i = 0; i < rows; ++i) {
     float* row = logits.row<float>(i);
@@ -103,7 +102,7 @@ TEST(CudaDraw, IsTheCpus) {
   for (const int64_t size : {1, 2, 31, 512, 513, 1000, 4099, 50265})
     for (int round = 0; round < (size > 5000 ? 2 : 8); ++round) {
       const int64_t rows = random.integer(1, 6);
-      const Tensor logits = random_logits(random, rows, size);
+      const Tensor logits = logits_to_draw(random, rows, size);
       std::vector<ops::DrawRule> rules;
       for (int64_t i = 0; i < rows; ++i) rules.push_back(random_rule(random, size));
       const Answer want = cpu_answer(cpu, logits, rules), before(rows);

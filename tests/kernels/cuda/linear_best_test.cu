@@ -43,7 +43,7 @@ struct Said {
   }
 };
 
-void expect_same(const Said& got, const Said& want, bool bits) {
+void expect_same_best(const Said& got, const Said& want, bool bits) {
   for (int64_t i = 0; i < want.ids.dim(0); ++i) {
     EXPECT_EQ(got.ids.data<int32_t>()[i], want.ids.data<int32_t>()[i]) << "row " << i;
     EXPECT_EQ(got.best.data<int32_t>()[i], got.ids.data<int32_t>()[i]);
@@ -61,14 +61,14 @@ void expect_same(const Said& got, const Said& want, bool bits) {
   }
 }
 
-struct Case {
+struct BestCase {
   int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
   bool bias, ties;
   bool exact = false;  // small integers, whose sums are the same in any order
   float cap = 0.0f;
 };
 
-Tensor matrix_of(Random& random, const Case& c, int64_t rows, DType dtype) {
+Tensor matrix_of(Random& random, const BestCase& c, int64_t rows, DType dtype) {
   const Tensor m = rounded(random.matrix(rows, c.in), dtype);
   if (c.exact)
     for (int64_t i = 0; i < m.size(); ++i)
@@ -85,7 +85,7 @@ Context context(DType dtype, const char* rows) {
   return testing::cuda_context(dtype);
 }
 
-void check(Random& random, Context& ctx, const Case& c) {
+void check_best(Random& random, Context& ctx, const BestCase& c) {
   SCOPED_TRACE(::testing::Message() << name_of(ctx.activations()) << ", " << c.rows << " x " << c.in
                                     << " x " << c.out << ", cap " << c.cap);
   const DType dtype = ctx.activations();
@@ -115,7 +115,7 @@ void check(Random& random, Context& ctx, const Case& c) {
   const Tensor nothing = on_device({0, 3}, DType::kI32), none = on_device({0}, DType::kF32);
   ops::select(ctx, {logits, zeros.rows(0, c.rows), zeros, nothing, 1, want.log_sums, none, want.ids,
                     want.values, want.best});
-  expect_same(got.here(ctx), want.here(ctx), true);
+  expect_same_best(got.here(ctx), want.here(ctx), true);
   if (c.cap > 0) return;  // the CPU's tanh has other bits
 
   Context cpu(1);
@@ -125,7 +125,7 @@ void check(Random& random, Context& ctx, const Case& c) {
                          reference.values, reference.best});
   // (Sums that differ by their order: equal logits of the one may differ in the other.)
   if (c.exact || (dtype == DType::kF32 && c.in <= 64 && !c.ties))
-    expect_same(got.here(ctx), reference, c.exact);
+    expect_same_best(got.here(ctx), reference, c.exact);
 }
 
 TEST(CudaLinearBest, IsLinearAndSelect) {
@@ -134,13 +134,13 @@ TEST(CudaLinearBest, IsLinearAndSelect) {
     Context ctx = testing::cuda_context(dtype);
     for (int64_t rows = 1; rows <= 8; ++rows)
       for (const int64_t out : {int64_t{1}, random.integer(2, 40), random.integer(41, 700)})
-        check(random, ctx,
-              {rows, 8 * random.integer(1, 20), out, 8, random.integer(0, 2) > 0,
-               random.integer(0, 1) == 0, false, some_cap(random)});
+        check_best(random, ctx,
+                   {rows, 8 * random.integer(1, 20), out, 8, random.integer(0, 2) > 0,
+                    random.integer(0, 1) == 0, false, some_cap(random)});
     for (int round = 0; round < 6; ++round)  // that are no multiples of anything
-      check(random, ctx,
-            {random.integer(1, 8), random.integer(1, 99), random.integer(1, 300), 1,
-             random.integer(0, 2) > 0, false, false, some_cap(random)});
+      check_best(random, ctx,
+                 {random.integer(1, 8), random.integer(1, 99), random.integer(1, 300), 1,
+                  random.integer(0, 2) > 0, false, false, some_cap(random)});
   }
 }
 
@@ -148,9 +148,9 @@ TEST(CudaLinearBest, IsLinearAndSelect) {
 TEST(CudaLinearBest, LargeVocabularies) {
   Random random;
   Context ctx = testing::cuda_context(DType::kBF16);
-  check(random, ctx, {1, 8, 20011, 8, true, true});
-  check(random, ctx, {5, 8, 9001, 8, false, true});
-  check(random, ctx, {3, 8, 9001, 8, true, true, false, 0.2f});
+  check_best(random, ctx, {1, 8, 20011, 8, true, true});
+  check_best(random, ctx, {5, 8, 9001, 8, false, true});
+  check_best(random, ctx, {3, 8, 9001, 8, true, true, false, 0.2f});
 }
 
 // Rows, features and elements that are no multiples of what a block takes.
@@ -161,9 +161,9 @@ TEST(CudaLinearBest, ManyRows) {
     for (const int64_t rows : {9, 16, 17, 32, 33, 64, 65, 96, 128})
       for (const int64_t out : {int64_t{1}, random.pick<int64_t>({63, 64, 65}),
                                 random.pick<int64_t>({127, 128, 129}), random.integer(130, 500)})
-        check(random, ctx,
-              {rows, 8 * random.integer(1, 30), out, 8, random.integer(0, 4) > 0,
-               random.integer(0, 1) == 0, /*exact=*/true, some_cap(random)});
+        check_best(random, ctx,
+                   {rows, 8 * random.integer(1, 30), out, 8, random.integer(0, 4) > 0,
+                    random.integer(0, 1) == 0, /*exact=*/true, some_cap(random)});
   }
 }
 
@@ -171,19 +171,19 @@ TEST(CudaLinearBest, ManyRows) {
 TEST(CudaLinearBest, ManyRowsOfManyElements) {
   Random random;
   Context ctx = context(DType::kBF16, "128");
-  check(random, ctx, {40, 2048, 70, 8, true, true, true});
-  check(random, ctx, {64, 2056, 70, 8, false, false, true});
-  check(random, ctx, {30, 4096, 70, 8, true, true, true, 30.0f});
+  check_best(random, ctx, {40, 2048, 70, 8, true, true, true});
+  check_best(random, ctx, {64, 2056, 70, 8, false, false, true});
+  check_best(random, ctx, {30, 4096, 70, 8, true, true, true, 30.0f});
 }
 
 // More tiles than blocks, which then have several of one step or more.
 TEST(CudaLinearBest, ManyRowsOfLargeVocabularies) {
   Random random;
   Context ctx = context(DType::kBF16, "128");
-  check(random, ctx, {9, 16, 50265, 8, true, true, true});
-  check(random, ctx, {40, 8, 40001, 8, false, false, true});
-  check(random, ctx, {40, 8, 40001, 8, false, true, true, 0.2f});
-  check(random, ctx, {128, 72, 20011, 8, true, false, true});
+  check_best(random, ctx, {9, 16, 50265, 8, true, true, true});
+  check_best(random, ctx, {40, 8, 40001, 8, false, false, true});
+  check_best(random, ctx, {40, 8, 40001, 8, false, true, true, 0.2f});
+  check_best(random, ctx, {128, 72, 20011, 8, true, false, true});
 }
 
 // The value is a logit that rounding allows, and none is larger by more than that. (A soft cap
@@ -313,7 +313,7 @@ TEST(CudaJoinBest, MatchesTheReference) {
       const Said want(rows, [](const Shape& s, DType t) { return Tensor(s, t); });
       reference::join_best(
           {p.ids, p.values, p.log_sums, want.log_sums, want.ids, want.values, want.best});
-      expect_same(got.here(ctx), want, true);
+      expect_same_best(got.here(ctx), want, true);
     }
 }
 
@@ -345,7 +345,7 @@ TEST(CudaLinearBest, PartsOfAVocabulary) {
     };
     const Said part = said_from(1000), whole = said_from(0);
     for (int64_t i = 0; i < rows; ++i) whole.ids.data<int32_t>()[i] += 1000;
-    expect_same(part, whole, true);
+    expect_same_best(part, whole, true);
   }
 }
 

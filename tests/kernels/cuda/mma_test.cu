@@ -118,7 +118,7 @@ TEST(MmaDeathTest, MisalignedAddresses) {
 }
 #endif
 
-__global__ void sums(float* out) {
+__global__ void sums_of_warp(float* out) {
   wait_for_earlier_kernels();
   out[threadIdx.x] = warp_sum(static_cast<float>(threadIdx.x)) * 1000 +
                      warp_max(threadIdx.x == 5 ? 7.0f : -static_cast<float>(threadIdx.x));
@@ -126,7 +126,7 @@ __global__ void sums(float* out) {
 
 TEST(Mma, SumAndMaximumOfAWarp) {
   DeviceArray<float> out(32);
-  TANDEM_LAUNCH(sums, 1, 32, 0, nullptr, out.get());
+  TANDEM_LAUNCH(sums_of_warp, 1, 32, 0, nullptr, out.get());
   EXPECT_EQ(out.values(), std::vector<float>(32, 496007));
 }
 

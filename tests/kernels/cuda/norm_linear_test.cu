@@ -13,14 +13,14 @@ using testing::rounded;
 using testing::same_bits;
 using testing::to_device;
 
-struct Case {
+struct NormCase {
   int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
   bool rms, residual, sum;
   Activation activation;
 };
 
-struct Problem {
-  Problem(Context& ctx, Random& random, const Case& c)
+struct NormProblem {
+  NormProblem(Context& ctx, Random& random, const NormCase& c)
       : ctx(ctx),
         of(c),
         dtype(ctx.activations()),
@@ -60,16 +60,16 @@ struct Problem {
   }
 
   Context& ctx;
-  Case of;
+  NormCase of;
   DType dtype;
   DeviceMatrix x, residual;
   Tensor norm_weight, norm_bias, w, bias;
   PackedWeight weight;
 };
 
-void check(Context& ctx, Random& random, const Case& c) {
-  const Problem p(ctx, random, c);
-  const Problem::Result got = p.run(random, c.rows);
+void check_norm(Context& ctx, Random& random, const NormCase& c) {
+  const NormProblem p(ctx, random, c);
+  const NormProblem::Result got = p.run(random, c.rows);
   const DeviceMatrix normed(ctx, random, c.rows, c.in, p.dtype, c.step),
       sum(ctx, random, c.rows, c.in, p.dtype, c.step);
   ops::layer_norm(ctx, p.norm_to(c.rows, normed.tensor(), c.sum ? sum.tensor() : Tensor()));
@@ -95,14 +95,14 @@ TEST(CudaNormLinear, IsTheNormAndTheProduct) {
     for (const int64_t rows : {1, 2, 8, 9, 33, 129}) {
       const int64_t in = random.pick<int64_t>({8, 40, 64, 72, 128, 256, 1000});
       const bool residual = random.integer(0, 2) > 0;
-      check(ctx, random,
-            {rows, in, random.pick<int64_t>({8, 64, 72, 130}), 8, random.integer(0, 2) == 0,
-             residual, residual && random.integer(0, 1) == 0,
-             random.pick({Activation::kNone, Activation::kGelu, Activation::kRelu})});
+      check_norm(ctx, random,
+                 {rows, in, random.pick<int64_t>({8, 64, 72, 130}), 8, random.integer(0, 2) == 0,
+                  residual, residual && random.integer(0, 1) == 0,
+                  random.pick({Activation::kNone, Activation::kGelu, Activation::kRelu})});
     }
     // More than layer_norm's threads have in one round; rows that begin anywhere.
-    check(ctx, random, {5, 1544, 40, 8, false, true, true, Activation::kGelu});
-    check(ctx, random, {6, 64, 40, 1, false, true, true, Activation::kNone});
+    check_norm(ctx, random, {5, 1544, 40, 8, false, true, true, Activation::kGelu});
+    check_norm(ctx, random, {6, 64, 40, 1, false, true, true, Activation::kNone});
   }
 }
 

@@ -20,7 +20,7 @@ using testing::rounded;
 
 constexpr auto kQuantizations = {Quantization::kInt8, Quantization::kInt4, Quantization::kFp8,
                                  Quantization::kFp8Inputs};
-struct Case {
+struct QuantizedCase {
   Quantization quantization;
   int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
   bool bias, f32;
@@ -58,7 +58,7 @@ Tensor rounded_to_e4m3(const Tensor& x) {
   return out;
 }
 
-WeightPath check(Random& random, Context& ctx, const Case& c) {
+WeightPath check_quantized(Random& random, Context& ctx, const QuantizedCase& c) {
   const DType dtype = ctx.activations(), out_type = c.f32 ? DType::kF32 : dtype;
   const Tensor x = rounded(random.matrix(c.rows, c.in), dtype), w = random.matrix(c.out, c.in);
   const Tensor bias =
@@ -91,7 +91,8 @@ WeightPath check(Random& random, Context& ctx, const Case& c) {
   return path;
 }
 
-Case any_case(Random& random, Quantization q, int64_t rows, int64_t in, int64_t out, int64_t step) {
+QuantizedCase any_case(Random& random, Quantization q, int64_t rows, int64_t in, int64_t out,
+                       int64_t step) {
   return {q,
           rows,
           in,
@@ -116,7 +117,7 @@ TEST(CudaQuantizedLinear, SizesOfModels) {
           return rows > 64 ? random.pick<int64_t>({16, 64, 96, 128})
                            : random.pick<int64_t>({16, 64, 96, 128, 208, 384, 640});
         };
-        seen.emplace(q, check(random, ctx, any_case(random, q, rows, size(), size(), 8)));
+        seen.emplace(q, check_quantized(random, ctx, any_case(random, q, rows, size(), size(), 8)));
       }
   }
   if (capability < 89) return;
@@ -136,9 +137,9 @@ TEST(CudaQuantizedLinear, OddSizes) {
         const auto size = [&] {
           return random.pick<int64_t>({1, 2, 3, 7, 8, 15, 24, 63, 65, 127, 129, 131, 200, 264});
         };
-        check(random, ctx,
-              any_case(random, q, random.pick<int64_t>({1, 3, 7, 11, 16, 24, 25, 50}), size(),
-                       size(), random.pick<int64_t>({1, 8})));
+        check_quantized(random, ctx,
+                        any_case(random, q, random.pick<int64_t>({1, 3, 7, 11, 16, 24, 25, 50}),
+                                 size(), size(), random.pick<int64_t>({1, 8})));
       }
   }
 }
@@ -150,8 +151,8 @@ TEST(CudaQuantizedLinear, Parts) {
   for (const Quantization q : kQuantizations)
     for (const int64_t in : {2048, 1160}) {
       ASSERT_GT(cuda::tile_parts(72, cuda::quantized_pitch(q, in)), 1);
-      check(random, ctx, {q, 9, in, 72, 8, true, false, Activation::kGelu});
-      check(random, ctx, {q, 1, in, 72, 8, true, true, Activation::kNone});
+      check_quantized(random, ctx, {q, 9, in, 72, 8, true, false, Activation::kGelu});
+      check_quantized(random, ctx, {q, 1, in, 72, 8, true, true, Activation::kNone});
     }
 }
 
@@ -163,7 +164,7 @@ TEST(CudaQuantizedLinear, OlderDevices) {
       Context ctx = testing::cuda_context(dtype);
       for (const Quantization q : kQuantizations)
         for (const int64_t rows : {3, 20, 30})
-          check(random, ctx, any_case(random, q, rows, 160, 96, 8));
+          check_quantized(random, ctx, any_case(random, q, rows, 160, 96, 8));
     }
   }
 }

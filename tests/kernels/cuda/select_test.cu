@@ -33,8 +33,8 @@ Tensor random_logits(Random& random, int64_t rows, int64_t size) {
 }
 
 // A problem of select, on the host.
-struct Problem {
-  Problem(Random& random, int64_t rows, int64_t size, int best)
+struct SelectProblem {
+  SelectProblem(Random& random, int64_t rows, int64_t size, int best)
       : logits(random_logits(random, rows, size)), k(best) {
     std::vector<int32_t> all_flags, starts{0}, list;
     for (int64_t row = 0; row < rows; ++row) {
@@ -88,14 +88,14 @@ struct Problem {
   int k;
 };
 
-bool same(float a, float b, float tolerance) {
+bool same_value(float a, float b, float tolerance) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return a == b || std::abs(a - b) <= tolerance * (1 + std::abs(b));
 }
 
 // `processed`: the CPU's rows after its processors. Log softmax subtracts a log-sum that may differ
 // in its last bits, and so may the order of what is nearly equal.
-void expect_best(const Problem& p, const ops::SelectArgs& want, const ops::SelectArgs& got,
+void expect_best(const SelectProblem& p, const ops::SelectArgs& want, const ops::SelectArgs& got,
                  const Tensor& processed) {
   for (int64_t row = 0; row < p.logits.dim(0); ++row) {
     SCOPED_TRACE("row " + std::to_string(row) + " of " + std::to_string(p.logits.dim(1)) +
@@ -103,16 +103,17 @@ void expect_best(const Problem& p, const ops::SelectArgs& want, const ops::Selec
     const bool exact = (p.flags.data<int32_t>()[row] & ops::kRowLogSoftmax) == 0 ||
                        (p.flags.data<int32_t>()[row] & ops::kRowMasked) != 0;
     const float tolerance = exact ? 0 : 1e-5f;
-    EXPECT_TRUE(same(got.log_sums.data<float>()[row], want.log_sums.data<float>()[row], 1e-5f))
+    EXPECT_TRUE(
+        same_value(got.log_sums.data<float>()[row], want.log_sums.data<float>()[row], 1e-5f))
         << got.log_sums.data<float>()[row] << ", not " << want.log_sums.data<float>()[row];
     std::vector<int32_t> ids;
     for (int n = 0; n < p.k; ++n) {
       const int32_t id = got.ids.row<int32_t>(row)[n];
       const float value = got.values.row<float>(row)[n];
-      EXPECT_TRUE(same(value, want.values.row<float>(row)[n], tolerance))
+      EXPECT_TRUE(same_value(value, want.values.row<float>(row)[n], tolerance))
           << n << ": " << value << ", not " << want.values.row<float>(row)[n];
       ASSERT_TRUE(id >= 0 && id < p.logits.dim(1)) << id;
-      EXPECT_TRUE(same(processed.row<float>(row)[id], value, tolerance)) << id;
+      EXPECT_TRUE(same_value(processed.row<float>(row)[id], value, tolerance)) << id;
       if (exact) {
         EXPECT_EQ(id, want.ids.row<int32_t>(row)[n]) << n;
       }
@@ -130,7 +131,7 @@ TEST(CudaSelect, IsTheCpus) {
     for (int round = 0; round < 6; ++round) {
       const int k = static_cast<int>(
           std::min<int64_t>(size, random.pick<int64_t>({1, 2, 5, 9, ops::kMaxSelect})));
-      const Problem p(random, random.integer(1, 5), size, k);
+      const SelectProblem p(random, random.integer(1, 5), size, k);
       const DeviceMatrix logits(ctx, random, p.logits, DType::kF32);
       ops::SelectArgs want = p.outputs([](const Shape& s, DType t) { return Tensor(s, t); });
       want.logits = p.logits;
@@ -154,7 +155,7 @@ TEST(CudaSelect, IsTheCpus) {
       for (Tensor* t : {&got.log_sums, &got.edited, &got.ids, &got.values}) *t = ctx.on_host(*t);
       expect_best(p, want, got, want.logits);
       for (int64_t e = 0; e < p.edits.dim(0); ++e)
-        EXPECT_TRUE(same(got.edited.data<float>()[e], want.edited.data<float>()[e], 0)) << e;
+        EXPECT_TRUE(same_value(got.edited.data<float>()[e], want.edited.data<float>()[e], 0)) << e;
     }
 }
 
@@ -173,7 +174,7 @@ TEST(CudaRankTokens, OfKeptRows) {
     DeviceMatrix to(ctx, random, kept, size, DType::kF32);
     const Tensor of_there = to_device(ctx, indices(of));
     ops::gather_rows(ctx, {from.tensor(), of_there, to.tensor()});
-    Problem p(random, kept, size, static_cast<int>(std::min<int64_t>(size, 8)));
+    SelectProblem p(random, kept, size, static_cast<int>(std::min<int64_t>(size, 8)));
     ops::SelectArgs best =
         p.outputs([&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
     const std::vector<int32_t> zeros(static_cast<size_t>(kept) + 1);
@@ -193,11 +194,11 @@ TEST(CudaRankTokens, OfKeptRows) {
     for (int64_t i = 0; i < kept; ++i) {
       SCOPED_TRACE("row " + std::to_string(i) + " of " + std::to_string(size));
       const float *want = logits.row<float>(of[i]), *row = raw.row<float>(i);
-      for (int64_t j = 0; j < size; ++j) ASSERT_TRUE(same(row[j], want[j], 0)) << j;
+      for (int64_t j = 0; j < size; ++j) ASSERT_TRUE(same_value(row[j], want[j], 0)) << j;
       const float own = want[chosen[of[i]]];
       const auto above = std::count_if(want, want + size, [&](float x) { return x > own; });
-      EXPECT_TRUE(same(value.data<float>()[i], own, 0));
-      EXPECT_TRUE(same(cpu_values.data<float>()[i], own, 0));
+      EXPECT_TRUE(same_value(value.data<float>()[i], own, 0));
+      EXPECT_TRUE(same_value(cpu_values.data<float>()[i], own, 0));
       EXPECT_EQ(rank.data<int32_t>()[i], above + 1);
       EXPECT_EQ(cpu_ranks.data<int32_t>()[i], above + 1);
       for (int k = 0; k < p.k; ++k) {

@@ -16,7 +16,7 @@ Tensor random_ids(Random& random, const Shape& shape) {
   return t;
 }
 
-void expect_same(Context& ctx, const Tensor& there, const Tensor& want) {
+void expect_same_on_host(Context& ctx, const Tensor& there, const Tensor& want) {
   EXPECT_EQ(std::memcmp(ctx.on_host(there).raw(), want.raw(), want.bytes()), 0);
 }
 
@@ -42,9 +42,9 @@ TEST(CudaBeginSequences, IsTheCpus) {
     const Tensor data = random_ids(random, {first});
     ops::begin_sequences(cpu, {want, table, data});
     ops::begin_sequences(ctx, {got, to_device(ctx, table), to_device(ctx, data)});
-    expect_same(ctx, got.tokens, want.tokens);
-    expect_same(ctx, got.pages, want.pages);
-    expect_same(ctx, got.scores, want.scores);
+    expect_same_on_host(ctx, got.tokens, want.tokens);
+    expect_same_on_host(ctx, got.pages, want.pages);
+    expect_same_on_host(ctx, got.scores, want.scores);
   }
 }
 
@@ -62,7 +62,7 @@ TEST(CudaAppendTokens, IsTheCpus) {
     }
     ops::append_tokens(cpu, {chosen, places, want});
     ops::append_tokens(ctx, {to_device(ctx, chosen), to_device(ctx, places), there});
-    expect_same(ctx, there, want);
+    expect_same_on_host(ctx, there, want);
   }
 }
 
@@ -113,7 +113,7 @@ TEST(CudaSubstitutePages, IsTheCpus) {
       EXPECT_EQ(want.data<int32_t>()[i],
                 index >= 0 ? index : known.row<int32_t>(at >> 16)[at & 0xffff]);
     }
-    expect_same(ctx, there, want);
+    expect_same_on_host(ctx, there, want);
   }
 }
 

@@ -13,7 +13,7 @@ using testing::Random;
 using testing::rounded;
 using testing::to_device;
 
-double tolerance(DType dtype) { return dtype == DType::kF32 ? 3e-5 : 4e-2; }
+double sound_tolerance(DType dtype) { return dtype == DType::kF32 ? 3e-5 : 4e-2; }
 
 TEST(CudaSound, ConvolutionsMatchTheReference) {
   Random random;
@@ -35,7 +35,7 @@ TEST(CudaSound, ConvolutionsMatchTheReference) {
       args.bias = to_device(ctx, want.bias);
       args.out = out.tensor();
       ops::depthwise_conv(ctx, args);
-      EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), tolerance(dtype), 1e-2))
+      EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), sound_tolerance(dtype), 1e-2))
           << name_of(dtype) << " " << round;
     }
   }
@@ -63,7 +63,7 @@ TEST(CudaSound, AttentionMatchesTheReference) {
       args.d_bias = to_device(ctx, want.d_bias);
       args.out = out.tensor();
       ops::relative_attention(ctx, args);
-      EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), tolerance(dtype), 1e-2))
+      EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), sound_tolerance(dtype), 1e-2))
           << name_of(dtype) << " " << round;
     }
   }
@@ -78,7 +78,7 @@ TEST(CudaSound, FramesAndFeaturesMatchTheReference) {
       reference::compress_frames({frames, 0.75f, 1e-6f, want});
       const DeviceMatrix x(ctx, random, frames, DType::kF32), out(ctx, random, 20, size, dtype);
       ops::compress_frames(ctx, {x.tensor(), 0.75f, 1e-6f, out.tensor()});
-      EXPECT_TRUE(near(out.values(), rounded(want, dtype), tolerance(dtype), 0))
+      EXPECT_TRUE(near(out.values(), rounded(want, dtype), sound_tolerance(dtype), 0))
           << name_of(dtype) << " " << size;
       const Tensor rows = rounded(random.matrix(150, size), dtype),
                    normed({150, size}, DType::kF32), weight = random.vector(size),
@@ -87,7 +87,7 @@ TEST(CudaSound, FramesAndFeaturesMatchTheReference) {
       const DeviceMatrix in(ctx, random, rows, dtype), to(ctx, random, 150, size, dtype);
       ops::feature_norm(ctx, {in.tensor(), to_device(ctx, starts), to_device(ctx, weight),
                               to_device(ctx, bias), 1e-5f, to.tensor()});
-      EXPECT_TRUE(near(to.values(), rounded(normed, dtype), tolerance(dtype), 0))
+      EXPECT_TRUE(near(to.values(), rounded(normed, dtype), sound_tolerance(dtype), 0))
           << name_of(dtype) << " " << size;
       ops::apply_activation(ctx, {in.tensor(), Activation::kRelu});
       Tensor relu({150, size}, DType::kF32);

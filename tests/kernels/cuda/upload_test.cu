@@ -16,7 +16,7 @@ using testing::kActivations;
 using testing::Random;
 using testing::rounded;
 
-std::vector<std::byte> random_bytes(Random& random, size_t size) {
+std::vector<std::byte> random_source(Random& random, size_t size) {
   std::vector<std::byte> out(size);
   for (std::byte& b : out) b = static_cast<std::byte>(random.integer(0, 255));
   return out;
@@ -31,7 +31,7 @@ void check_uploads(Random& random, ThreadPool& pool, size_t buffer) {
   cuda::UploadRing ring(buffer);
   for (const size_t bytes : {size_t{1}, size_t{63}, buffer - 1, buffer, buffer + 1, 2 * buffer,
                              5 * buffer + 17, size_t{7}, size_t{400'001}, size_t{0}}) {
-    sources.push_back(random_bytes(random, bytes));
+    sources.push_back(random_source(random, bytes));
     TANDEM_CUDA_CHECK(cudaMalloc(&there.emplace_back(), bytes + 1));
     const std::byte* from = sources.back().data();
     ring.upload(

@@ -11,12 +11,11 @@ using testing::AttentionRun;
 using testing::DeviceMatrix;
 using testing::expect_reference;
 using testing::indices;
+using testing::kAttentionTypes;
 using testing::Random;
 using testing::random_layout;
 using testing::same_bits;
 using testing::to_device;
-
-const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
 // Of the pages' type.
 class CudaAttentionIn8Bits : public ::testing::TestWithParam<DType> {
@@ -37,7 +36,7 @@ AttentionLayout layout_of(Random& random, DType pages) {
 TEST_P(CudaAttentionIn8Bits, MatchesTheReference) {
   Random random;
   for (int head_dim : {1, 7, 16, 32, 40, 64, 72, 80, 128, 200, 256})
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAttentionTypes) {
       AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 3)), head_dim, {}};
       if (random.integer(0, 2) == 0)
         problem.bias = {random.matrix(problem.heads, 33), static_cast<int32_t>(16)};
@@ -55,7 +54,7 @@ TEST_P(CudaAttentionIn8Bits, MatchesTheReference) {
 
 TEST_P(CudaAttentionIn8Bits, MatchesTheReferenceOverChunks) {
   Random random;
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAttentionTypes) {
     AttentionProblem problem{dtype, 2, random.pick({7, 16, 64}), {}};
     problem.add(random, 1, 1100, true);
     problem.add(random, random.pick({2, 4, 9}), random.pick({512, 513}), false);
@@ -66,7 +65,7 @@ TEST_P(CudaAttentionIn8Bits, MatchesTheReferenceOverChunks) {
 
 TEST_P(CudaAttentionIn8Bits, AQueryHasItsOwnBits) {
   Random random;
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAttentionTypes) {
     AttentionProblem batch{dtype, 2, random.pick({16, 40, 64, 128}), {}};
     batch.add(random, 4, random.pick({5, 130, 515}), false, 3.0f);
     batch.add(random, 8, 20, false);
@@ -94,7 +93,7 @@ TEST_P(CudaAttentionIn8Bits, AQueryHasItsOwnBits) {
 TEST_P(CudaAttentionIn8Bits, Writes) {
   Random random;
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : kAttentionTypes) {
     Context ctx = testing::cuda_context(dtype);
     for (int round = 0; round < 10; ++round) {
       const int64_t blocks = 4, block_size = random.pick<int64_t>({1, 3, 16}),

@@ -13,12 +13,11 @@ using testing::expect_own_bits_of_rows;
 using testing::expect_own_bits_of_tiles;
 using testing::expect_reference;
 using testing::indices;
+using testing::kAttentionTypes;
 using testing::Planned;
 using testing::Random;
 using testing::random_layout;
 using testing::to_device;
-
-const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
 // Tables shorter and longer than distances get; zeros within and outside.
 ops::PositionBias random_bias(Random& random, int64_t heads) {
@@ -28,7 +27,7 @@ ops::PositionBias random_bias(Random& random, int64_t heads) {
 }
 
 // Of encoders and decoders: not causal with as many keys as queries, or causal.
-void add_some(AttentionProblem& problem, Random& random, int64_t queries, int64_t keys) {
+void add_with_bias(AttentionProblem& problem, Random& random, int64_t queries, int64_t keys) {
   const bool encoder = random.integer(0, 1) == 1;
   problem.add(random, queries, encoder ? queries : std::max(queries, keys), !encoder,
               random.pick({1.0f, 4.0f}));
@@ -37,12 +36,12 @@ void add_some(AttentionProblem& problem, Random& random, int64_t queries, int64_
 TEST(CudaAttentionBias, RowsMatchTheReference) {
   Random random;
   for (int head_dim : {7, 16, 32, 64, 80, 128, 256})
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAttentionTypes) {
       AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 3)), head_dim, {}};
       problem.bias = random_bias(random, problem.heads);
       for (int64_t count = random.integer(1, 4); count > 0; --count)
-        add_some(problem, random, random.pick({1, 1, 2, 4, 8, 9, 20}),
-                 random.pick({1, 2, 31, 33, 200}));
+        add_with_bias(problem, random, random.pick({1, 1, 2, 4, 8, 9, 20}),
+                      random.pick({1, 2, 31, 33, 200}));
       expect_reference(problem, random_layout(random), random);
     }
 }
@@ -50,7 +49,7 @@ TEST(CudaAttentionBias, RowsMatchTheReference) {
 TEST(CudaAttentionBias, RowsMatchTheReferenceOverChunks) {
   Random random;
   for (int keys : {511, 513, 1100})
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAttentionTypes) {
       AttentionProblem problem{dtype, 2, random.pick({7, 16, 64}), {}};
       problem.bias = random_bias(random, problem.heads);
       problem.add(random, 1, keys, true);
@@ -65,7 +64,8 @@ TEST(CudaAttentionBias, TilesMatchTheReference) {
     for (DType dtype : {DType::kF16, DType::kBF16}) {
       AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 2)), head_dim, {}};
       problem.bias = random_bias(random, problem.heads);
-      add_some(problem, random, random.pick({9, 16, 17, 64, 65, 130}), random.pick({70, 128, 129}));
+      add_with_bias(problem, random, random.pick({9, 16, 17, 64, 65, 130}),
+                    random.pick({70, 128, 129}));
       problem.add(random, random.pick({1, 5, 30}), random.pick({31, 64, 65}), true);
       AttentionLayout layout = random_layout(random);
       layout.tiles = true;
@@ -90,7 +90,7 @@ TEST(CudaAttentionBias, TilesMatchTheReferenceOverChunks) {
 // Queries of the last positions, alone and together, in every kind of memory.
 TEST(CudaAttentionBias, AQueryOfRowsHasItsOwnBits) {
   Random random;
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAttentionTypes) {
     AttentionProblem batch{dtype, 2, random.pick({16, 40, 64, 128}), {}};
     batch.bias = random_bias(random, 2);
     batch.add(random, 4, random.pick({5, 130, 515}), true, 3.0f);
@@ -118,7 +118,7 @@ TEST(CudaAttentionBias, OpsMatchTheReference) {
   Random random;
   constexpr int kHeads = 2, kHeadDim = 16;
   constexpr int32_t kTokens = 70, kBlock = 16, kPages = 5;
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : kAttentionTypes) {
     Context ctx = testing::cuda_context(dtype);
     const ops::PositionBias bias = random_bias(random, kHeads);
     const ops::PositionBias there{to_device(ctx, bias.values), bias.zero};

@@ -14,14 +14,14 @@ using testing::Random;
 using testing::rounded;
 using testing::to_device;
 
-double tolerance(DType dtype) { return dtype == DType::kF32 ? 2e-5 : 4e-2; }
+double bucket_tolerance(DType dtype) { return dtype == DType::kF32 ? 2e-5 : 4e-2; }
 
-struct Pages {
+struct BucketPages {
   KvPages host, device;
 };
 
-Pages zero_pages(Random& random, Context& ctx, int64_t blocks, int64_t block_size, int64_t heads,
-                 int64_t head_dim, DType stored) {
+BucketPages zero_pages(Random& random, Context& ctx, int64_t blocks, int64_t block_size,
+                       int64_t heads, int64_t head_dim, DType stored) {
   const bool nhd = random.integer(0, 1) == 1;
   Shape shape = {blocks, 2, nhd ? block_size : heads, nhd ? heads : block_size};
   const auto scale = page_scale_type(stored);
@@ -40,7 +40,8 @@ void check_buckets(Random& random, DType dtype, DType stored, bool own, bool til
                 size = heads * head_dim, rows = indptr_of(queries).back();
   const auto block_size = random.pick<int32_t>({1, 3, 16});
   const testing::ShuffledPages table(random, keys, block_size);
-  const Pages pages = zero_pages(random, ctx, table.count(), block_size, heads, head_dim, stored);
+  const BucketPages pages =
+      zero_pages(random, ctx, table.count(), block_size, heads, head_dim, stored);
   const auto values = [&](int64_t n, int64_t columns) {
     return rounded(random.matrix(n, columns), dtype);
   };
@@ -89,7 +90,7 @@ void check_buckets(Random& random, DType dtype, DType stored, bool own, bool til
   args.own_v = own ? own_v.tensor() : Tensor();
   args.plan = &planned.plan;
   ops::bucket_attention(ctx, args);
-  EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), tolerance(dtype), 0))
+  EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), bucket_tolerance(dtype), 0))
       << name_of(dtype) << ", pages of " << name_of(stored) << (own ? ", own keys" : "");
 }
 
@@ -140,7 +141,7 @@ TEST(CudaBoxAttention, MatchesTheReference) {
         bias->values = to_device(ctx, bias->values);
       args.out = out.tensor();
       ops::box_attention(ctx, args);
-      EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), tolerance(dtype), 0))
+      EXPECT_TRUE(near(out.values(), rounded(want.out, dtype), bucket_tolerance(dtype), 0))
           << name_of(dtype) << ", heads of " << head_dim;
     }
 }

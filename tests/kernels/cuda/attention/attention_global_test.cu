@@ -18,7 +18,7 @@ using testing::same_bits;
 using testing::to_device;
 
 // Sequences beside each other, whose queries are their tokens, some of which are global.
-struct Problem {
+struct GlobalProblem {
   DType dtype;
   int heads = 2, kv_heads = 1, head_dim = 16;
   std::vector<int32_t> indptr{0}, global_rows = {}, global_indptr{0};
@@ -108,7 +108,7 @@ TEST(CudaAttentionGlobal, MatchesTheReference) {
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
     for (const int head_dim : {1, 7, 16, 64, 100, 256}) {
-      Problem problem{dtype};
+      GlobalProblem problem{dtype};
       problem.head_dim = head_dim;
       problem.kv_heads = random.pick({1, 2});
       problem.heads = problem.kv_heads * random.pick({1, 2});
@@ -134,7 +134,7 @@ TEST(CudaAttentionGlobal, SideKeys) {
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
     for (const int head_dim : {7, 16, 64, 100}) {
-      Problem problem{dtype};
+      GlobalProblem problem{dtype};
       problem.head_dim = head_dim;
       problem.heads = problem.kv_heads * random.pick({1, 2});
       problem.window = {random.pick({-1, 0, 3, 50}), random.pick({-1, 0, 3, 50})};
@@ -156,7 +156,7 @@ TEST(CudaAttentionGlobal, LongSequences) {
   Random random;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Context ctx = testing::cuda_context(dtype);
-    Problem problem{dtype};
+    GlobalProblem problem{dtype};
     problem.heads = 1;
     problem.window = {9, 9};
     problem.add(random, 9, 1);
@@ -171,13 +171,13 @@ TEST(CudaAttentionGlobal, ASequenceHasItsOwnBits) {
   Random random;
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
-    Problem both{dtype};
+    GlobalProblem both{dtype};
     both.window = {random.pick({3, 40}), random.pick({3, 40})};
     both.add(random, random.pick({5, 70}), 2);
     both.add(random, random.pick({3, 33, 90}), random.pick({0, 1, 3}));
     both.fill(random);
     const Tensor together = both.run(ctx, random);
-    Problem second = both;
+    GlobalProblem second = both;
     const int32_t first = both.indptr[1], last = both.indptr[2];
     second.indptr = {0, last - first};
     second.global_rows.assign(both.global_rows.begin() + 2, both.global_rows.end());

@@ -12,10 +12,9 @@ using testing::expect_own_bits_of_rows;
 using testing::expect_own_bits_of_tiles;
 using testing::expect_reference;
 using testing::has_window;
+using testing::kAttentionTypes;
 using testing::Random;
 using testing::random_layout;
-
-const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
 // Some of them, or all.
 AttentionProblem with_options(Random& random, DType dtype, int head_dim) {
@@ -31,7 +30,7 @@ AttentionProblem with_options(Random& random, DType dtype, int head_dim) {
 }
 
 // Causal or not; a bias and a window of an encoder are of as many keys as queries.
-void add_some(AttentionProblem& problem, Random& random, int64_t queries, int64_t keys) {
+void add_with_options(AttentionProblem& problem, Random& random, int64_t queries, int64_t keys) {
   const bool causal = random.integer(0, 1) == 1;
   const bool positions = has_window(problem) || !problem.bias.values.empty();
   if (causal) keys = std::max(queries, keys);
@@ -56,7 +55,7 @@ void add_sequences(AttentionProblem& problem, Random& random,
       const int64_t n = random.pick(queries);
       problem.add(random, n, std::max(n, random.pick(keys)), true, random.pick({1.0f, 4.0f}));
     } else {
-      add_some(problem, random, random.pick(queries), random.pick(keys));
+      add_with_options(problem, random, random.pick(queries), random.pick(keys));
     }
   }
 }
@@ -64,7 +63,7 @@ void add_sequences(AttentionProblem& problem, Random& random,
 TEST(CudaAttentionOptions, RowsMatchTheReference) {
   Random random;
   for (int head_dim : {1, 7, 16, 32, 64, 80, 128, 200, 256})
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAttentionTypes) {
       AttentionProblem problem = with_options(random, dtype, head_dim);
       add_sequences(problem, random, {1, 1, 2, 4, 8, 9, 20}, {1, 2, 31, 33, 100});
       expect_reference(problem, random_layout(random), random);
@@ -85,7 +84,7 @@ TEST(CudaAttentionOptions, RowsMatchTheReferenceOverChunks) {
 
 TEST(CudaAttentionOptions, EncoderRowsMatchTheReferenceOverChunks) {
   Random random;
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAttentionTypes) {
     AttentionProblem problem = with_options(random, dtype, 16);
     problem.group = problem.heads = 1;
     problem.bias = {};
@@ -132,7 +131,7 @@ TEST(CudaAttentionOptions, In8BitsMatchesTheReference) {
   Random random;
   for (const DType pages : testing::types_in_8_bits())
     for (int head_dim : {7, 16, 64, 128, 256})
-      for (DType dtype : kTypes) {
+      for (DType dtype : kAttentionTypes) {
         AttentionProblem problem = with_options(random, dtype, head_dim);
         problem.add(random, random.pick({1, 2, 9}), random.pick({9, 33, 200}), true);
         problem.add(random, 1, random.pick({600, 1030}), true);
@@ -148,7 +147,7 @@ TEST(CudaAttentionOptions, In8BitsMatchesTheReference) {
 // their item see.
 TEST(CudaAttentionOptions, AQueryOfRowsHasItsOwnBits) {
   Random random;
-  for (DType dtype : kTypes)
+  for (DType dtype : kAttentionTypes)
     for (int back : {-1, 3, 200, 513}) {
       AttentionProblem batch = with_options(random, dtype, random.pick({16, 40, 64, 128}));
       batch.window.back = back;
@@ -175,7 +174,7 @@ TEST(CudaAttentionOptions, AQueryOfTilesHasItsOwnBits) {
 // Pages that no window reaches may be anybody's, or nowhere.
 TEST(CudaAttentionOptions, KeysOutsideAWindowAreNotRead) {
   Random random;
-  for (DType dtype : kTypes)
+  for (DType dtype : kAttentionTypes)
     for (const int64_t queries : {1, 4, 30}) {
       if (queries > kRowsPerBlock && dtype == DType::kF32) continue;
       AttentionProblem problem = with_options(random, dtype, 16);

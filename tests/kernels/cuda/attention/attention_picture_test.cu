@@ -12,12 +12,12 @@ using testing::Random;
 using testing::rounded;
 using testing::to_device;
 
-struct Problem {
+struct PictureProblem {
   PictureWindows windows;
   int pictures, heads, head_dim;
 };
 
-void check(Random& random, const Problem& p, DType dtype) {
+void check_pictures(Random& random, const PictureProblem& p, DType dtype) {
   Context ctx = testing::cuda_context(dtype);
   const PictureWindows& w = p.windows;
   const int64_t rows = int64_t{p.pictures} * w.height * w.width,
@@ -54,11 +54,11 @@ void check(Random& random, const Problem& p, DType dtype) {
 
 TEST(CudaPictureAttention, MatchesTheReference) {
   Random random;
-  const Problem problems[] = {{{8, 8, 4, 0}, 2, 2, 16},   {{8, 12, 4, 2}, 1, 3, 8},
-                              {{7, 10, 3, 1}, 2, 2, 33},  {{5, 5, 5, 0}, 1, 1, 32},
-                              {{14, 13, 7, 3}, 1, 1, 64}, {{18, 20, 10, 5}, 1, 1, 96}};
+  const PictureProblem problems[] = {{{8, 8, 4, 0}, 2, 2, 16},   {{8, 12, 4, 2}, 1, 3, 8},
+                                     {{7, 10, 3, 1}, 2, 2, 33},  {{5, 5, 5, 0}, 1, 1, 32},
+                                     {{14, 13, 7, 3}, 1, 1, 64}, {{18, 20, 10, 5}, 1, 1, 96}};
   for (const DType dtype : kActivations)
-    for (const Problem& p : problems) check(random, p, dtype);
+    for (const PictureProblem& p : problems) check_pictures(random, p, dtype);
 }
 
 TEST(CudaChannelAttention, MatchesTheReference) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "tests/kernels/cuda/device_bytes.h"
 
 namespace tandem::testing {
+
+// Of queries, and of keys and values that are not in 8 bits.
+inline const std::initializer_list<DType> kAttentionTypes = {DType::kF32, DType::kF16,
+                                                             DType::kBF16};
 
 struct AttentionProblem {
   struct Sequence {

@@ -12,16 +12,15 @@ using testing::AttentionRun;
 using testing::expect_own_bits_of_rows;
 using testing::expect_own_bits_of_tiles;
 using testing::expect_reference;
+using testing::kAttentionTypes;
 using testing::Random;
 using testing::random_layout;
 using testing::same_bits;
 
-const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
-
 TEST(CudaAttentionRows, MatchTheReference) {
   Random random;
   for (int head_dim : {1, 7, 16, 32, 40, 64, 80, 96, 100, 128, 200, 256})
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAttentionTypes) {
       AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 3)), head_dim, {}};
       for (int64_t count = random.integer(1, 5); count > 0; --count) {
         const int queries = random.pick({0, 1, 1, 2, 3, 4, 8, 9});
@@ -36,7 +35,7 @@ TEST(CudaAttentionRows, MatchTheReference) {
 TEST(CudaAttentionRows, MatchTheReferenceOverChunks) {
   Random random;
   for (int keys : {511, 512, 513, 1100})
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAttentionTypes) {
       AttentionProblem problem{dtype, 1, random.pick({7, 16, 64, 80}), {}};
       problem.add(random, 1, keys, true);
       problem.add(random, random.pick({2, 4, 9}), keys, random.integer(0, 1) == 1);
@@ -47,7 +46,7 @@ TEST(CudaAttentionRows, MatchTheReferenceOverChunks) {
 // Queries of the last positions, alone and together, in every kind of memory: the same bits.
 TEST(CudaAttentionRows, AQueryHasItsOwnBits) {
   Random random;
-  for (DType dtype : kTypes)
+  for (DType dtype : kAttentionTypes)
     for (const bool causal : {false, true}) {
       AttentionProblem batch{dtype, 2, random.pick({16, 40, 64, 128}), {}};
       const int keys = random.pick({5, 130, 515});

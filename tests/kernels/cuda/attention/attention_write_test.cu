@@ -19,7 +19,7 @@ using testing::Random;
 using testing::rounded;
 using testing::to_device;
 
-struct Case {
+struct WriteCase {
   DType dtype, pages;
   int heads, group, head_dim, block_size;
   std::vector<std::pair<int32_t, int32_t>> sequences;  // queries, keys
@@ -31,9 +31,9 @@ struct Case {
 };
 
 // The queries' rows, with rows of padding between them, whose slots are negative.
-class Problem {
+class WriteProblem {
  public:
-  Problem(Context& ctx, Random& random, const Case& c)
+  WriteProblem(Context& ctx, Random& random, const WriteCase& c)
       : ctx_(ctx),
         case_(c),
         q_(ctx, random, numbers(random, c.heads), c.dtype, 8),
@@ -126,7 +126,7 @@ class Problem {
   }
 
   Context& ctx_;
-  Case case_;
+  WriteCase case_;
   int64_t rows_ = 0;
   std::vector<int32_t> slots_of_rows_, page_numbers_;
   DeviceMatrix q_, k_, v_;
@@ -136,9 +136,9 @@ class Problem {
   Shape shape_;
 };
 
-void expect_the_same(Context& ctx, Random& random, const Case& c) {
-  Problem problem(ctx, random, c);
-  const Problem::Result apart = problem.run(false), at_once = problem.run(true);
+void expect_the_same(Context& ctx, Random& random, const WriteCase& c) {
+  WriteProblem problem(ctx, random, c);
+  const WriteProblem::Result apart = problem.run(false), at_once = problem.run(true);
   const auto same = [](const Tensor& a, const Tensor& b) {
     return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
   };
@@ -159,7 +159,8 @@ TEST(CudaAttentionWrite, KeysThatOtherWorksRead) {
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
     for (const int32_t prompt : {2, 3, 7, 40}) {
-      Case c{dtype, dtype, 2, 1, random.pick({16, 64}), random.pick({1, 3, 16}), {{1, 5}, {1, 1}}};
+      WriteCase c{dtype,           dtype, 2, 1, random.pick({16, 64}), random.pick({1, 3, 16}),
+                  {{1, 5}, {1, 1}}};
       c.turned = random.integer(0, 1) == 1;
       c.whole_prompt = prompt;
       expect_the_same(ctx, random, c);
@@ -174,13 +175,13 @@ TEST(CudaAttentionWrite, IsWriteKvAndAttention) {
     for (const int head_dim : {6, 16, 40, 64, 128, 256})
       for (const int queries : {1, 4, 8, 20}) {
         const int group = random.pick({1, 2});
-        Case c{dtype,
-               dtype,
-               group * static_cast<int>(random.integer(1, 2)),
-               group,
-               head_dim,
-               random.pick({1, 3, 16}),
-               {{1, 1}, {1, random.pick({33, 130})}}};
+        WriteCase c{dtype,
+                    dtype,
+                    group * static_cast<int>(random.integer(1, 2)),
+                    group,
+                    head_dim,
+                    random.pick({1, 3, 16}),
+                    {{1, 1}, {1, random.pick({33, 130})}}};
         c.sequences.push_back({queries, queries + static_cast<int32_t>(random.integer(0, 40))});
         c.turned = random.integer(0, 1) == 1;
         c.window = random.pick({-1, -1, 0, 20});

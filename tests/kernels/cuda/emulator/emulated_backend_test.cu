@@ -11,12 +11,12 @@
 namespace tandem::cuda {
 namespace {
 
-class Variable {
+class NumberVariable {
  public:
-  Variable(const char* name, size_t value) : name_(name) {
+  NumberVariable(const char* name, size_t value) : name_(name) {
     setenv(name, std::to_string(value).c_str(), 1);
   }
-  ~Variable() { unsetenv(name_); }
+  ~NumberVariable() { unsetenv(name_); }
 
  private:
   const char* name_;
@@ -36,7 +36,7 @@ std::string error_of_making() {
 TEST(CudaBackend, WithoutMemoryForItsWorkspace) {
   const size_t before = cuda_emulator::allocated_bytes();
   for (int i = 0; i < 3; ++i) {
-    const Variable little("TANDEM_EMULATOR_MEMORY", before + (size_t{16} << 20));
+    const NumberVariable little("TANDEM_EMULATOR_MEMORY", before + (size_t{16} << 20));
     EXPECT_NE(error_of_making().find("has no 33554432 bytes left"), std::string::npos);
     EXPECT_EQ(cuda_emulator::allocated_bytes(), before);
   }
@@ -48,12 +48,12 @@ TEST(CudaBackend, WithoutPageLockedMemory) {
   const size_t before = cuda_emulator::allocated_bytes();
   const size_t pinned = cuda_emulator::pinned_bytes();
   {
-    const Variable little("TANDEM_EMULATOR_PINNED_MEMORY", pinned + (size_t{10} << 20));
+    const NumberVariable little("TANDEM_EMULATOR_PINNED_MEMORY", pinned + (size_t{10} << 20));
     EXPECT_NE(error_of_making().find("page-locked host memory"), std::string::npos);
   }
   EXPECT_EQ(cuda_emulator::pinned_bytes(), pinned);
   {
-    const Variable little("TANDEM_EMULATOR_MEMORY", before + (size_t{16} << 20));
+    const NumberVariable little("TANDEM_EMULATOR_MEMORY", before + (size_t{16} << 20));
     EXPECT_NE(error_of_making(), "");
   }
   EXPECT_EQ(cuda_emulator::pinned_bytes(), pinned);

@@ -36,7 +36,7 @@ std::vector<T> random_values(std::mt19937& random, size_t size) {
   return values;
 }
 
-class EmulatedCublas : public testing::Test {
+class EmulatedCublas : public ::testing::Test {
  protected:
   void SetUp() override {
     cublasLtCreate(&handle_);

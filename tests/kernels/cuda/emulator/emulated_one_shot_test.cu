@@ -26,14 +26,14 @@ using testing::kActivations;
 using testing::Random;
 using testing::to_type;
 
-class Variable {
+class TextVariable {
  public:
-  Variable(const char* name, const std::string& value) : name_(name) {
+  TextVariable(const char* name, const std::string& value) : name_(name) {
     setenv(name, value.c_str(), 1);
   }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
+  ~TextVariable() { unsetenv(name_); }
+  TextVariable(const TextVariable&) = delete;
+  TextVariable& operator=(const TextVariable&) = delete;
 
  private:
   const char* name_;
@@ -67,8 +67,8 @@ struct Setting {
 };
 using Body = std::function<void(int rank, Context& ctx, OneShotAllReduce* group)>;
 
-void with_ranks(const Setting& s, const Body& body) {
-  const Variable devices("TANDEM_EMULATOR_DEVICES", std::to_string(s.ranks));
+void with_groups(const Setting& s, const Body& body) {
+  const TextVariable devices("TANDEM_EMULATOR_DEVICES", std::to_string(s.ranks));
   Meeting meeting(s.ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < s.ranks; ++rank)
@@ -138,28 +138,28 @@ class Placed {
 
 TEST(OneShotAllReduce, SumsOfAllTypesAndSizes) {
   for (const int ranks : {2, 3, 4, 8})
-    with_ranks({.ranks = ranks, .processes = ranks == 3 || ranks == 8},
-               [&](int rank, Context& ctx, OneShotAllReduce* group) {
-                 ASSERT_NE(group, nullptr);
-                 int64_t round = 0;
-                 for (const DType dtype : kActivations) {
-                   const auto most =
-                       static_cast<int64_t>((ranks <= 4 ? 524288 : 262144) / size_of(dtype));
-                   for (const int64_t n : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{255},
-                                           int64_t{4099}, most / 2 + 1, most - 1, most}) {
-                     const int64_t offset = round % 4 == 3 ? 1 : 0;
-                     const Placed x(ctx, part_of(rank, n, round), dtype, offset);
-                     ASSERT_TRUE(group->takes(x.tensor())) << n;
-                     group->run(x.tensor());
-                     ASSERT_TRUE(x.values() == sum_of(ranks, n, round))
-                         << n << " of " << name_of(dtype) << ", " << ranks << " ranks";
-                     ++round;
-                   }
-                   EXPECT_FALSE(group->takes(ctx.backend().allocate({most + 1}, dtype)));
-                 }
-                 EXPECT_FALSE(group->takes(ctx.backend().allocate({4}, DType::kI32)));
-                 EXPECT_FALSE(group->failed());
-               });
+    with_groups({.ranks = ranks, .processes = ranks == 3 || ranks == 8},
+                [&](int rank, Context& ctx, OneShotAllReduce* group) {
+                  ASSERT_NE(group, nullptr);
+                  int64_t round = 0;
+                  for (const DType dtype : kActivations) {
+                    const auto most =
+                        static_cast<int64_t>((ranks <= 4 ? 524288 : 262144) / size_of(dtype));
+                    for (const int64_t n : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{255},
+                                            int64_t{4099}, most / 2 + 1, most - 1, most}) {
+                      const int64_t offset = round % 4 == 3 ? 1 : 0;
+                      const Placed x(ctx, part_of(rank, n, round), dtype, offset);
+                      ASSERT_TRUE(group->takes(x.tensor())) << n;
+                      group->run(x.tensor());
+                      ASSERT_TRUE(x.values() == sum_of(ranks, n, round))
+                          << n << " of " << name_of(dtype) << ", " << ranks << " ranks";
+                      ++round;
+                    }
+                    EXPECT_FALSE(group->takes(ctx.backend().allocate({most + 1}, dtype)));
+                  }
+                  EXPECT_FALSE(group->takes(ctx.backend().allocate({4}, DType::kI32)));
+                  EXPECT_FALSE(group->failed());
+                });
 }
 
 // Sums that round: in the order of ranks, in f32, on all of them.
@@ -178,7 +178,7 @@ TEST(OneShotAllReduce, TheSameBitsEverywhere) {
     for (int r = 1; r < ranks; ++r)
       for (size_t i = 0; i < want.size(); ++i) want[i] += parts[static_cast<size_t>(r)][i];
     want = from_type(to_type(want, dtype), dtype);
-    with_ranks({.ranks = ranks}, [&](int rank, Context& ctx, OneShotAllReduce* group) {
+    with_groups({.ranks = ranks}, [&](int rank, Context& ctx, OneShotAllReduce* group) {
       ASSERT_NE(group, nullptr);
       const Placed x(ctx, parts[static_cast<size_t>(rank)], dtype, 0);
       group->run(x.tensor());
@@ -192,7 +192,7 @@ TEST(OneShotAllReduce, ManyRoundsWithDelays) {
   Random seeds;
   const int seed = seeds.integer(0, 1 << 30);
   for (const int ranks : {2, 4})
-    with_ranks({.ranks = ranks}, [&](int rank, Context& ctx, OneShotAllReduce* group) {
+    with_groups({.ranks = ranks}, [&](int rank, Context& ctx, OneShotAllReduce* group) {
       ASSERT_NE(group, nullptr);
       std::mt19937 same(static_cast<unsigned>(seed)), own(static_cast<unsigned>(seed + rank + 1));
       std::vector<std::unique_ptr<Placed>> tensors;
@@ -211,7 +211,7 @@ TEST(OneShotAllReduce, ManyRoundsWithDelays) {
 }
 
 TEST(OneShotAllReduce, RecordedStepsCountOn) {
-  with_ranks({.ranks = 2}, [&](int rank, Context& ctx, OneShotAllReduce* group) {
+  with_groups({.ranks = 2}, [&](int rank, Context& ctx, OneShotAllReduce* group) {
     ASSERT_NE(group, nullptr);
     const Placed x(ctx, part_of(rank, 5000, 1), DType::kF32, 0),
         y(ctx, part_of(rank, 77, 2), DType::kF16, 0);
@@ -241,56 +241,56 @@ TEST(OneShotAllReduce, RecordedStepsCountOn) {
 TEST(OneShotAllReduce, AllCanOrNoneDoes) {
   const auto expect_none = [](const Setting& s) {
     std::atomic<int> without{0};
-    with_ranks(s, [&](int, Context&, OneShotAllReduce* group) { without += group == nullptr; });
+    with_groups(s, [&](int, Context&, OneShotAllReduce* group) { without += group == nullptr; });
     EXPECT_EQ(without, s.ranks);
   };
   expect_none({.ranks = 3, .unwilling = 1});
   expect_none({.ranks = 3, .other_host = 2});
   expect_none({.ranks = 2, .one_device = true});
   expect_none({.ranks = 9});
-  const Variable peers("TANDEM_EMULATOR_PEERS", "0");
+  const TextVariable peers("TANDEM_EMULATOR_PEERS", "0");
   expect_none({.ranks = 2});
 }
 
 TEST(OneShotAllReduce, AMissingRankEndsWithAnAbort) {
   for (const bool processes : {false, true}) {
     std::atomic<bool> ended{false};
-    with_ranks({.ranks = 3, .processes = processes},
-               [&](int rank, Context& ctx, OneShotAllReduce* group) {
-                 ASSERT_NE(group, nullptr);
-                 if (rank == 2) {  // is not coming
-                   while (!ended) std::this_thread::yield();
-                   return;
-                 }
-                 std::thread other([&] {
-                   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                   group->abort();
-                 });
-                 const Placed x(ctx, part_of(rank, 3000, 0), DType::kF32, 0);
-                 group->run(x.tensor());
-                 ctx.backend().synchronize();
-                 EXPECT_TRUE(group->failed());
-                 group->run(x.tensor());  // does not wait any more
-                 other.join();
-                 if (rank == 0) ended = true;
-               });
+    with_groups({.ranks = 3, .processes = processes},
+                [&](int rank, Context& ctx, OneShotAllReduce* group) {
+                  ASSERT_NE(group, nullptr);
+                  if (rank == 2) {  // is not coming
+                    while (!ended) std::this_thread::yield();
+                    return;
+                  }
+                  std::thread other([&] {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                    group->abort();
+                  });
+                  const Placed x(ctx, part_of(rank, 3000, 0), DType::kF32, 0);
+                  group->run(x.tensor());
+                  ctx.backend().synchronize();
+                  EXPECT_TRUE(group->failed());
+                  group->run(x.tensor());  // does not wait any more
+                  other.join();
+                  if (rank == 0) ended = true;
+                });
   }
 }
 
 TEST(OneShotAllReduce, AMissingRankEndsWithTheClock) {
   std::atomic<bool> ended{false};
-  with_ranks({.ranks = 2, .timeout = std::chrono::milliseconds(300)},
-             [&](int rank, Context& ctx, OneShotAllReduce* group) {
-               ASSERT_NE(group, nullptr);
-               if (rank == 1) {
-                 while (!ended) std::this_thread::yield();
-                 return;
-               }
-               const Placed x(ctx, part_of(rank, 100, 0), DType::kF32, 0);
-               group->run(x.tensor());
-               EXPECT_TRUE(group->failed());
-               ended = true;
-             });
+  with_groups({.ranks = 2, .timeout = std::chrono::milliseconds(300)},
+              [&](int rank, Context& ctx, OneShotAllReduce* group) {
+                ASSERT_NE(group, nullptr);
+                if (rank == 1) {
+                  while (!ended) std::this_thread::yield();
+                  return;
+                }
+                const Placed x(ctx, part_of(rank, 100, 0), DType::kF32, 0);
+                group->run(x.tensor());
+                EXPECT_TRUE(group->failed());
+                ended = true;
+              });
 }
 
 // Through the communicator that models use: small sums by the kernel, others by NCCL.
@@ -301,7 +301,7 @@ struct Joined {
 
 void with_communicators(int ranks, double timeout,
                         const std::function<void(int, Context&, DeviceCommunicator&)>& body) {
-  const Variable devices("TANDEM_EMULATOR_DEVICES", std::to_string(ranks));
+  const TextVariable devices("TANDEM_EMULATOR_DEVICES", std::to_string(ranks));
   const std::string id = make_nccl_id();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
@@ -316,7 +316,7 @@ void with_communicators(int ranks, double timeout,
 
 TEST(OneShotAllReduce, BesideNccl) {
   for (const bool wanted : {true, false}) {
-    std::optional<Variable> off;
+    std::optional<TextVariable> off;
     if (!wanted) off.emplace("TANDEM_ONE_SHOT_ALL_REDUCE", "0");
     with_communicators(2, 60, [&](int rank, Context& ctx, DeviceCommunicator& comm) {
       EXPECT_EQ(comm.transport(), std::string(wanted ? "NCCL, small sums in one step" : "NCCL"));

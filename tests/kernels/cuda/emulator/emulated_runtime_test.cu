@@ -16,7 +16,7 @@ __global__ void add(float* data, float value, int n) {
   if (i < n) data[i] += value;
 }
 
-class EmulatedRuntime : public testing::Test {
+class EmulatedRuntime : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
