@@ -53,9 +53,9 @@ endfunction()
 
 # tandem_unity(TARGET [BATCH n | DEAL n] [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled n at a time (20),
 # but for those that match a pattern: headers are read and templates made once for all of them. DEAL: they are dealt out to n
-# batches like cards, so that heavy neighbours are not in one. In unnamed namespaces no two of
-# these files may have one name for two things. TANDEM_ALONE has patterns of a developer's: who adds a file and names it there
-# keeps the others where they were, so that they are not compiled again.
+# batches like cards, so that heavy neighbours are not in one. In unnamed namespaces no two of these files may have one name for
+# two things. TANDEM_ALONE has patterns of a developer's: who adds a file and names it there keeps the others where they were,
+# so that they are not compiled again.
 function(tandem_unity target)
   cmake_parse_arguments(ARG "" "BATCH;DEAL" "EXCLUDE" ${ARGN})
   if(NOT TANDEM_UNITY)
@@ -66,6 +66,7 @@ function(tandem_unity target)
     set(matching ${sources})
     list(FILTER matching INCLUDE REGEX ${pattern})
     set_source_files_properties(${matching} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    list(FILTER sources EXCLUDE REGEX ${pattern})
   endforeach()
   set(batch 20)
   if(ARG_BATCH)

@@ -9,7 +9,7 @@ endif()
 set(TANDEM_CUDA_ARCHITECTURES "" CACHE STRING
     "GPUs to compile for: empty (this machine's, or 90a where it has none), all, or a list such as 80-real;90a-real")
 
-option(TANDEM_CUDA_CHECK "Compile kernels only to see that they compile: a sixth of the time, no code for a GPU, no tests for one" OFF)
+option(TANDEM_CUDA_CHECK "Compile kernels only to see that they compile: a small part of the time, no code for a GPU, no tests for one" OFF)
 
 set(TANDEM_CUDA_FOUND FALSE)
 if(NOT TANDEM_CUDA STREQUAL "OFF")

@@ -1,6 +1,7 @@
 #!/bin/sh
-# With TANDEM_UNITY=ON the files of a target are compiled a dozen at a time, and which ones are together changes when one is
-# added. So two files of a target may not define the same name in their unnamed namespaces (functions: with the same parameters).
+# With TANDEM_UNITY=ON the files of a target are compiled a dozen at a time (and CUDA's with TANDEM_CUDA_CHECK=ON), and which ones
+# are together changes when one is added. So two files of a target may not define the same name in their unnamed namespaces
+# (functions: with the same parameters).
 # Exit status 77: no python3, or nothing was built together.
 set -eu
 build=$2
@@ -96,10 +97,12 @@ for other, clash in [("namespace a {\nnamespace {\nint f(int y) {}\n}\n}", "f"),
     assert len(found) == (clash is not None) and (clash is None or found[0].endswith("::" + clash)), (other, found)
 
 targets = collections.defaultdict(dict)
-for batch in pathlib.Path(sys.argv[1]).rglob("*.dir/Unity/unity_*_cxx.cxx"):
+build = pathlib.Path(sys.argv[1])
+for batch in [*build.rglob("*.dir/Unity/unity_*_cxx.cxx"), *build.rglob("together/together_*.cu")]:  # (cmake/cuda.cmake)
+    target = batch.parent.parent.name[:-4] if batch.parent.name == "Unity" else "CUDA kernels"
     for source in re.findall(r'#include "([^"]+)"', batch.read_text()):
         if "/generated/" not in source and pathlib.Path(source).exists():
-            targets[batch.parent.parent.name[:-4]][source] = pathlib.Path(source).read_text()
+            targets[target][source] = pathlib.Path(source).read_text()
 errors = [f"{target}: {what}" for target, files in sorted(targets.items()) for what in clashes(files)]
 print("\n".join(errors) or f"{sum(map(len, targets.values()))} files of {len(targets)} targets")
 sys.exit(1 if errors else 0 if targets else 77)
