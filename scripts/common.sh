@@ -61,13 +61,16 @@ show_progress() {
   fi
 }
 
-# configure PRESET [cmake options]: ccache is used where it is installed.
+# configure PRESET [cmake options]: ccache is used where it is installed. A folder that is new compiles files together.
 configure() {
   preset=$1
   shift
   launcher=$(command -v ccache || true)
+  together=
+  [ -f "$(build_folder "$preset")/CMakeCache.txt" ] || together=-DTANDEM_UNITY=ON
+  # shellcheck disable=SC2086
   (cd "$root" && logged "$logs/configure-$preset.log" \
-    cmake --preset "$preset" "-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher" "$@") ||
+    cmake --preset "$preset" "-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher" $together "$@") ||
     fail "$logs/configure-$preset.log" "CMake could not configure preset $preset"
 }
 

@@ -10,7 +10,7 @@ cp "$repository/scripts/common.sh" "$folder/scripts/"
 cat >"$folder/bin/cmake" <<'STANDIN'
 #!/bin/sh
 case $1 in
-  --preset) echo "configured $2 $3" ;;
+  --preset) echo "configured $*" ;;
   --build)
     i=0
     while [ $i -lt 10 ]; do
@@ -36,6 +36,12 @@ PROGRAM
 output=$(STANDIN_FAILS=no sh "$folder/scripts/program" "$folder" 2>&1)
 printf '%s\n' "$output" | grep -q '^built$' || { echo "FAILED: a build that works does not end: $output"; exit 1; }
 printf '%s\n' "$output" | grep -q 'compiled 10 of 10' || { echo "FAILED: no progress: $output"; exit 1; }
+
+# A new folder compiles files together, an old one as it did before.
+grep -q 'TANDEM_UNITY=ON' "$folder/build/logs/configure-cpu.log" || { echo "FAILED: a new folder is configured without TANDEM_UNITY"; exit 1; }
+touch "$folder/build/CMakeCache.txt"
+STANDIN_FAILS=no sh "$folder/scripts/program" "$folder" >/dev/null 2>&1
+! grep -q 'TANDEM_UNITY' "$folder/build/logs/configure-cpu.log" || { echo "FAILED: an old folder is configured anew"; exit 1; }
 
 status=0
 output=$(STANDIN_FAILS=yes sh "$folder/scripts/program" "$folder" 2>&1) || status=$?
