@@ -1,5 +1,6 @@
 #include "launcher/adapter_options.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,10 +1,10 @@
 // --lora-modules and what belongs to it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "launcher/cli.h"
 #include "runtime/protocol/engine_config.pb.h"
 
 namespace tandem::launcher {

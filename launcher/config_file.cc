@@ -2,6 +2,7 @@
 // subcommands: this is theirs.
 #include "launcher/config_file.h"
 
+#include <CLI/CLI.hpp>
 #include <exception>
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 // A file that gives a command's flags: `name = value` a line (TOML).
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "launcher/cli.h"
 
 namespace tandem::launcher {
 

@@ -2,6 +2,7 @@
 // together: that differs between its versions, and shows what is inside.
 #include "launcher/help.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>

@@ -1,9 +1,10 @@
 // Logs: on standard error, as text or JSON lines, each tagged with who writes it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "launcher/cli.h"
 
 namespace tandem::launcher {
 

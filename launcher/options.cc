@@ -1,5 +1,6 @@
 #include "launcher/options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <sstream>

@@ -3,7 +3,6 @@
 
 #include <google/protobuf/message.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/cli.h"
 #include "launcher/hub/names.h"
 #include "runtime/execution/engine_config.h"
 

@@ -1,6 +1,7 @@
 // CLI11 reports what is missing before what it did not know, which is mostly the cause.
 #include "launcher/parse_error.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
 

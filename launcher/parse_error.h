@@ -1,10 +1,11 @@
 // What a person is told about a command line that does not parse.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "launcher/cli.h"
 
 namespace tandem::launcher {
 

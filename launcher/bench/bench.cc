@@ -1,5 +1,6 @@
 // tandem bench: serve (a running server under load), throughput and latency (a server's engine, in
 // this process).
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
 #include <vector>

@@ -1,5 +1,6 @@
 #include "launcher/bench/dataset.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <fstream>

@@ -1,13 +1,13 @@
 // What `tandem bench` asks for: random prompts, or those of files.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "launcher/bench/api.h"
+#include "launcher/cli.h"
 
 namespace tandem::bench {
 

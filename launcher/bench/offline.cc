@@ -1,4 +1,5 @@
 // tandem bench throughput and latency: engines of their own, with the flags of tandem generate.
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <ctime>

@@ -1,5 +1,6 @@
 #include "launcher/bench/output.h"
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>

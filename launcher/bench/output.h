@@ -1,12 +1,12 @@
 // What becomes of the figures: a table on standard output, files.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "launcher/bench/report.h"
+#include "launcher/cli.h"
 
 namespace tandem::bench {
 

@@ -1,4 +1,5 @@
 // tandem bench serve: what a running server does under load.
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>

@@ -1,13 +1,13 @@
 // Flags of commands that run a cluster, and the ways in which its ranks come to be.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "actors/cluster.h"
+#include "launcher/cli.h"
 #include "launcher/logging.h"
 #include "launcher/profile/profile_options.h"
 #include "parallel/communicators/mpi_session.h"

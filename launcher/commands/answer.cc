@@ -1,5 +1,6 @@
 // tandem answer: where in a context the answer to a question begins and ends, as a model of
 // extractive question answering has it.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "launcher/commands/command.h"

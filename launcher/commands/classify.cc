@@ -1,4 +1,5 @@
 // tandem classify: the labels of texts, those of the model or any that are given (zero-shot).
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <map>

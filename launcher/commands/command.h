@@ -2,12 +2,12 @@
 // returns the exit status; InputErrors are reported by main.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
+#include "launcher/cli.h"
 #include "runtime/execution/worker.h"
 
 namespace tandem::launcher {

@@ -1,5 +1,6 @@
 // tandem summarize, tandem translate: whole texts, files and folders in, one text for each out
 // (docs/documents.md).
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,5 @@
 // tandem embed: texts as vectors, JSON lines.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "launcher/commands/command.h"

@@ -1,6 +1,7 @@
 // tandem encode: the encoder's last hidden states, or their mean, as JSON or .npy.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cmath>

@@ -1,4 +1,5 @@
 // tandem generate: texts or JSONL requests in, generated texts or JSONL results out.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>

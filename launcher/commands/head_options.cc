@@ -1,5 +1,7 @@
 #include "launcher/commands/head_options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/error.h"
 #include "runtime/protocol/json/json_line.h"
 #include "runtime/protocol/json/options_reader.h"

@@ -1,4 +1,5 @@
 // tandem help [COMMAND...] and tandem version: what --help and --version print.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>

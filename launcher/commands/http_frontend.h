@@ -1,10 +1,10 @@
 // Flags of the HTTP server, and the server of one engine.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "launcher/cli.h"
 #include "launcher/otlp/otlp_settings.h"
 #include "runtime/engine/engine_api.h"
 #include "runtime/request/answer_reader.h"

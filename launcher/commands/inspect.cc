@@ -3,6 +3,7 @@
 // what it changes.
 #include "models/inspect.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 

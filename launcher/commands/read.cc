@@ -1,4 +1,5 @@
 // tandem read: files of images and documents in, the text of each page out.
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <map>

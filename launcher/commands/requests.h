@@ -2,7 +2,6 @@
 // at a server. Input is taken as it is read, and results come in the order of the input.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cli.h"
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/commands/files/input.h"
 #include "launcher/options.h"

@@ -1,4 +1,5 @@
 // tandem score: how likely targets are to the model, given their sources (docs/scoring.md).
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,7 @@
 // tandem serve: an engine with its workers, open to clients until a signal or until its workers
 // cannot be kept alive.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // tandem tokenize: {"id", "text", "src_lang"} → {"id", "ids", "decoded", "decoded_skip_special"},
 // or plain text.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
 

@@ -1,4 +1,5 @@
 // tandem transcribe: files of sound in, text or subtitles out (docs/speech.md).
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

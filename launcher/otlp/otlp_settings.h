@@ -2,13 +2,13 @@
 // (docs/deploying.md lists those that count here).
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/cli.h"
 #include "server/http/trace_context.h"
 #include "server/telemetry/span.h"
 #include "server/telemetry/span_exporter.h"

@@ -1,5 +1,6 @@
 #include "launcher/profile/profile_options.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "base/error.h"

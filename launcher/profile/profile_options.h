@@ -1,12 +1,12 @@
 // --profile, --profile-steps, --profile-skip.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/profile/profile.h"
+#include "launcher/cli.h"
 #include "launcher/profile/profile_file.h"
 
 namespace tandem::launcher {

@@ -1,9 +1,10 @@
 // Variables of the environment that a command has for its flags.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "launcher/cli.h"
 
 namespace tandem::launcher {
 

@@ -14,6 +14,7 @@
 
 #include "base/log/log.h"
 #include "base/mutex.h"
+#include "server/http/connections/connection.h"
 #include "server/http/sockets/listeners.h"
 #include "server/http/sockets/tls_context.h"
 

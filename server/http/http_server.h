@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "server/http/config.h"
-#include "server/http/connections/connection.h"
+#include "server/http/connections/connection_hooks.h"
 
 namespace tandem::server {
 
