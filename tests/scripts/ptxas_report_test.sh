@@ -1,5 +1,6 @@
 #!/bin/sh
-# Kernels that everything waits for keep all they work on in registers: no stack, so no spills, on every architecture in the library.
+# Kernels keep all they work on in registers: no stack, so no spills, on every architecture in the library. (Sines and cosines of
+# large angles need a stack: angles_kernel.)
 # Exit status 77: no CUDA plugin with code for Hopper is built, or it is without code for one (TANDEM_CUDA_CHECK), or python3 or libzstd
 # is missing.
 set -eu
@@ -16,7 +17,7 @@ table=$("$report" "$library") || status=$?
 for kernel in rows_kernel tiles_kernel select_kernel draw_kernel rank_kernel layer_norm_kernel embedding_kernel write_kv_kernel \
     search_beams_kernel move_pages_kernel one_shot_kernel weight_rows_kernel weight_tiles_kernel \
     linear_best_kernel best_tiles_kernel wide_tiles_kernel join_tiles_kernel join_best_kernel decoder_step_kernel; do
-  printf '%s\n' "$table" | grep -q "^| \`$kernel" || {
+  printf '%s\n' "$table" | grep -q "^| \`\([a-z_]*::\)*$kernel" || {
     echo "FAILED: the table has no $kernel"
     exit 1
   }
@@ -30,7 +31,7 @@ fi
 checked=
 for arch in 75 80 86 89 90a 100a 120a; do
   status=0
-  "$report" "$library" --arch $arch --check '^(rows_kernel|tiles_kernel|weight_rows_kernel|weight_tiles_kernel|select_kernel|draw_kernel|rank_kernel|search_beams_kernel|move_pages_kernel|layer_norm_kernel|one_shot_kernel|linear_best_kernel|direct_tiles_kernel|cluster_tiles_kernel|wide_tiles_kernel|best_tiles_kernel|join_tiles_kernel|join_best_kernel|decoder_step_kernel)' || status=$?
+  "$report" "$library" --arch $arch --check '^(?!angles_kernel)' || status=$?
   case $status in
     0) checked="$checked $arch" ;;
     77) ;;
@@ -41,7 +42,7 @@ done
   echo "FAILED: no architecture was found"
   exit 1
 }
-echo "no kernel that matters spills on$checked"
+echo "no kernel spills on$checked"
 
 # What it does not find it does not pass.
 status=0

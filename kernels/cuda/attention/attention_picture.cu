@@ -85,7 +85,7 @@ struct WindowRows {
 };
 
 template <class T, bool kShared>
-__global__ void __launch_bounds__(kPictureThreads) picture_kernel(PictureParams<T> p) {
+__global__ void __launch_bounds__(kPictureThreads, 4) picture_kernel(PictureParams<T> p) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   const BlockWindow<T> at(p);

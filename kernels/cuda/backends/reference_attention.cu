@@ -97,7 +97,7 @@ struct QueryKeys {
 };
 
 template <class T, class Stored>
-__global__ void __launch_bounds__(kPlainThreads)
+__global__ void __launch_bounds__(kPlainThreads, 4)
     plain_kernel(AttentionParams p, GlobalKeys globals) {
   wait_for_earlier_kernels();
   __shared__ double scores[kPlainThreads];
