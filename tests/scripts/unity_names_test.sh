@@ -1,5 +1,5 @@
 #!/bin/sh
-# With TANDEM_UNITY=ON the files of a target are compiled a dozen at a time (and CUDA's with TANDEM_CUDA_CHECK=ON), and which ones
+# With TANDEM_UNITY=ON the files of a target are compiled many at a time (and CUDA's with TANDEM_CUDA_CHECK=ON), and which ones
 # are together changes when one is added. So two files of a target may not define the same name in their unnamed namespaces
 # (functions: with the same parameters).
 # Exit status 77: no python3, or nothing was built together.
