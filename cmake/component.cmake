@@ -95,3 +95,11 @@ function(tandem_no_restrict)
     endforeach()
   endif()
 endfunction()
+
+# tandem_compile_light(TARGET…): -O1, for code that runs once a request or a command, not once a token. Compiling it takes a
+# quarter less time.
+function(tandem_compile_light)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endforeach()
+endfunction()

@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_HERE = [
     (r"scripts/(quickstart|test\b|test_fresh|test_aarch64|check_locks|install_dependencies)|\.ci/run", "this is how the tour came to be run"),
     (r"^cmake --(preset|build)", "this is how the tour came to be run"),
+    (r"ClusterSimulation", "scripts/test runs it beside the tour"),
     (r"check_style --fix", "changes the sources"),
     (r"check_style --tidy", "takes an hour"),
     (r"gpu_check|bench_gpu|bench_all_reduce|--device cuda|benchmarks/gpu|ptxas_report|TANDEM_CUDA_PLUGIN", "needs a GPU or its toolkit"),

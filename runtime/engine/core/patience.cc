@@ -23,7 +23,14 @@ constexpr double kMostRisk = 0.999;
 }  // namespace
 
 double Patience::edge(size_t span) {
-  return span == 0 ? 0 : kFirstEdge * std::pow(kRatio, static_cast<double>(span - 1));
+  // A line asks for thousands of them at each look.
+  static const auto edges = [] {
+    std::array<double, kSpans + 1> out{};
+    for (size_t k = 1; k <= kSpans; ++k)
+      out[k] = kFirstEdge * std::pow(kRatio, static_cast<double>(k - 1));
+    return out;
+  }();
+  return edges[span];
 }
 
 size_t Patience::span_of(double age) {

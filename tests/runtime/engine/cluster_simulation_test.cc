@@ -24,7 +24,7 @@ using testing_support::SimulationCounts;
 using testing_support::SimulationFailure;
 
 constexpr int kShards = 4;  // as many tests, so that they can run side by side
-constexpr uint64_t kSeeds = testing_support::kSanitized ? 1200 : 24'000;
+constexpr uint64_t kSeeds = testing_support::kSanitized ? 1200 : 8000;
 
 // A broken invariant aborts: the seed is told all the same.
 char seed_text[128];

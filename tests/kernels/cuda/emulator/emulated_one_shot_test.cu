@@ -137,8 +137,8 @@ class Placed {
 };
 
 TEST(OneShotAllReduce, SumsOfAllTypesAndSizes) {
-  for (const int ranks : {2, 3, 4, 8})
-    with_groups({.ranks = ranks, .processes = ranks == 3 || ranks == 8},
+  for (const int ranks : {2, 3, 8})
+    with_groups({.ranks = ranks, .processes = ranks != 2},
                 [&](int rank, Context& ctx, OneShotAllReduce* group) {
                   ASSERT_NE(group, nullptr);
                   int64_t round = 0;
