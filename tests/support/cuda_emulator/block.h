@@ -102,7 +102,10 @@ class Block {
   bool is_shared(const void* at, size_t bytes) const;
   unsigned char* shared() { return shared_; }
   Thread& running() { return threads_[running_]; }
-  void need_waited(const char* what);
+  void need_waited(const char* what) {
+    if (!running().waited) [[unlikely]]
+      fail_unwaited(what);
+  }
   [[noreturn]] void fail(const std::string& what);
 
  private:
@@ -123,6 +126,7 @@ class Block {
   void do_posted();
   void* place_to_change(const void* own, size_t bytes, unsigned rank);
   [[noreturn]] void fail_stuck();
+  [[noreturn]] void fail_unwaited(const char* what);
 
   const Kernel* kernel_ = nullptr;
   Random random_{0};

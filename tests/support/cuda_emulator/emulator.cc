@@ -215,9 +215,8 @@ bool Block::is_shared(const void* at, size_t bytes) const {
          is_static_shared(at, bytes);
 }
 
-void Block::need_waited(const char* what) {
-  if (!running().waited)
-    fail(std::string("a thread has not waited for earlier kernels when it ") + what);
+void Block::fail_unwaited(const char* what) {
+  fail(std::string("a thread has not waited for earlier kernels when it ") + what);
 }
 
 BlockVotes Block::block_barrier(const char* name, int value) {

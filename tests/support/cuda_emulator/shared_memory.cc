@@ -15,7 +15,7 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace cuda_emulator {
@@ -117,7 +117,7 @@ struct OfKernel {
 };
 // Of this OS thread: what its blocks may have written since the last poison.
 struct Writers {
-  std::map<std::string_view, OfKernel> kernels;  // by type
+  std::unordered_map<const char*, OfKernel> kernels;  // by type: each has its name at one place
   const OfKernel* last = nullptr;                // whose block has run; null: nobody knows
 };
 thread_local Writers writers;
