@@ -36,6 +36,10 @@ struct FiberMarks {
 #endif
   }
   void destroy() {
+#if defined(__SANITIZE_ADDRESS__)
+    // (What comes to lie here next may be an OS thread's stack and thread-local variables.)
+    __asan_unpoison_memory_region(bottom, size);
+#endif
 #if defined(__SANITIZE_THREAD__)
     __tsan_destroy_fiber(tsan);
 #endif

@@ -195,7 +195,9 @@ TEST(CudaEmulatorWarpGroupsDeathTest, Tiles) {
   EXPECT_DEATH(run<Fault::kNotKnown>(), "stores_before_products was not called");
   EXPECT_DEATH(run<Fault::kNoCopyWait>(), "a tile is read whose copy has not been waited for");
   EXPECT_DEATH(run<Fault::kFilledEarly>(), "a copy fills a tile that a product under way reads");
-  EXPECT_DEATH(run<Fault::kMisplaced>(), "does not begin at a multiple of 1024 bytes");
+  // (UBSan sees it first.)
+  EXPECT_DEATH(run<Fault::kMisplaced>(),
+               "does not begin at a multiple of 1024 bytes|requires 1024 byte alignment");
   EXPECT_DEATH(run_seeds<Fault::kStoredLate>(), "a product reads what threads have stored");
 }
 
