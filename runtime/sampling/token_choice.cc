@@ -201,8 +201,13 @@ std::vector<int32_t> TokenChoice::packed() const {
   for (size_t i = 0; i < rows_.size() && padded_masks_ > 0; ++i) mask_rows[i] = rows_[i].mask;
   const size_t of_rules = rules.size() * ops::kDrawRuleInts;
   std::vector<int32_t> all(of_rules + histories.size() * ops::kRowHistoryInts);
-  std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
-  std::memcpy(all.data() + of_rules, histories.data(), histories.size() * sizeof(ops::RowHistory));
+  // (Neither has an address while there is none.)
+  const auto put = [&all](const auto& structs, size_t at) {
+    if (!structs.empty())
+      std::memcpy(all.data() + at, structs.data(), structs.size() * sizeof(structs[0]));
+  };
+  put(rules, 0);
+  put(histories, of_rules);
   for (const auto* part :
        {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places, &mask_rows})
     all.insert(all.end(), part->begin(), part->end());
