@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 #include <utility>
 
+#include "base/append_words.h"
 #include "kernels/core/padded_size.h"
 #include "kernels/ops.h"
 #include "models/step/step_tensors.h"
@@ -199,15 +199,9 @@ std::vector<int32_t> TokenChoice::packed() const {
   std::vector<int32_t> nothing(list_k_ > 0 ? raw_rows.size() + 1 : 0);
   std::vector<int32_t> mask_rows(padded_masks_ > 0 ? rows : 0, -1);
   for (size_t i = 0; i < rows_.size() && padded_masks_ > 0; ++i) mask_rows[i] = rows_[i].mask;
-  const size_t of_rules = rules.size() * ops::kDrawRuleInts;
-  std::vector<int32_t> all(of_rules + histories.size() * ops::kRowHistoryInts);
-  // (Neither has an address while there is none.)
-  const auto put = [&all](const auto& structs, size_t at) {
-    if (!structs.empty())
-      std::memcpy(all.data() + at, structs.data(), structs.size() * sizeof(structs[0]));
-  };
-  put(rules, 0);
-  put(histories, of_rules);
+  std::vector<int32_t> all;
+  append_words(all, rules, rules.size());
+  append_words(all, histories, histories.size());
   for (const auto* part :
        {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places, &mask_rows})
     all.insert(all.end(), part->begin(), part->end());

@@ -2,24 +2,14 @@
 #include "runtime/execution/device/beam_rounds.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/append_words.h"
 #include "base/check.h"
 #include "kernels/core/padded_size.h"
 #include "models/step/step_tensors.h"
 #include "runtime/sampling/beam_search.h"
 
 namespace tandem {
-namespace {
-
-template <class T>
-void append(std::vector<int32_t>& to, const std::vector<T>& structures, int32_t count) {
-  const size_t ints = sizeof(T) / sizeof(int32_t), at = to.size();
-  to.resize(at + static_cast<size_t>(count) * ints, 0);
-  std::memcpy(to.data() + at, structures.data(), structures.size() * sizeof(T));
-}
-
-}  // namespace
 
 void BeamRounds::add(ops::BeamRound round, const proto::SamplingParams& params,
                      std::span<const ops::BeamPlace> beams) {
@@ -49,9 +39,9 @@ std::vector<int32_t> BeamRounds::pad() {
 std::vector<int32_t> BeamRounds::packed() const {
   std::vector<int32_t> all;
   if (empty()) return all;
-  append(all, rounds_, padded_rounds_);
-  append(all, beams_, padded_);
-  append(all, ends_, std::max(padded_ends_, 1));
+  append_words(all, rounds_, static_cast<size_t>(padded_rounds_));
+  append_words(all, beams_, static_cast<size_t>(padded_));
+  append_words(all, ends_, static_cast<size_t>(std::max(padded_ends_, 1)));
   return all;
 }
 
