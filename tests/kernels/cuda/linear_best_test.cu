@@ -76,16 +76,14 @@ Tensor matrix_of(Random& random, const BestCase& c, int64_t rows, DType dtype) {
   return m;
 }
 
-struct Setting {
-  Setting(const char* name, const char* value) : name(name) { setenv(name, value, 1); }
-  ~Setting() { unsetenv(name); }
-  const char* name;
-};
-
-// Where linear_best takes up to `rows` rows, if so many are possible.
-Context context(DType dtype, const char* rows) {
-  const Setting setting("TANDEM_HEAD_BEST_ROWS", rows);
-  return testing::cuda_context(dtype);
+// linear_best takes up to `rows` rows, if it can. (An emulated device has multiprocessors.)
+Context context(DType dtype, const char* rows, const char* multiprocessors = "132") {
+  setenv("TANDEM_HEAD_BEST_ROWS", rows, 1);
+  setenv("TANDEM_EMULATOR_MULTIPROCESSORS", multiprocessors, 1);
+  Context ctx = testing::cuda_context(dtype);
+  unsetenv("TANDEM_HEAD_BEST_ROWS");
+  unsetenv("TANDEM_EMULATOR_MULTIPROCESSORS");
+  return ctx;
 }
 
 void check_best(Random& random, Context& ctx, const BestCase& c) {
@@ -182,22 +180,19 @@ TEST(CudaLinearBest, ManyRowsOfManyElements) {
 // More tiles than blocks, which then have several of one step or more.
 TEST(CudaLinearBest, ManyRowsOfLargeVocabularies) {
 #if defined(TANDEM_CUDA_EMULATED)
-  // A part of the device has the same part of the features.
-  const Setting multiprocessors("TANDEM_EMULATOR_MULTIPROCESSORS", "16");
-  constexpr int64_t kPart = 8;
+  constexpr int64_t kPart = 8;  // of the device, which has the same part of the features
 #else
   constexpr int64_t kPart = 1;
 #endif
   Random random;
-  Context ctx = context(DType::kBF16, "128");
+  Context ctx = context(DType::kBF16, "128", "16");
   check_best(random, ctx, {9, 16, 50265 / kPart, 8, true, true, true});
   check_best(random, ctx, {40, 8, 40001 / kPart, 8, false, false, true});
   check_best(random, ctx, {40, 8, 40001 / kPart, 8, false, true, true, 0.2f});
   check_best(random, ctx, {128, 72, 20011 / kPart, 8, true, false, true});
 }
 
-// The value is a logit that rounding allows, and none is larger by more than that. (A soft cap
-// makes differences smaller.)
+// The value is a logit that rounding allows; none is larger by more. (Caps reduce differences.)
 void check_rounding(Random& random, DType dtype, int64_t rows, float cap) {
   constexpr int64_t kFeatures = 300;
   Context ctx = context(dtype, "128");

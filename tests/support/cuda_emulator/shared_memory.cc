@@ -118,7 +118,7 @@ struct OfKernel {
 // Of this OS thread: what its blocks may have written since the last poison.
 struct Writers {
   std::unordered_map<const char*, OfKernel> kernels;  // by type: each has its name at one place
-  const OfKernel* last = nullptr;                // whose block has run; null: nobody knows
+  const OfKernel* last = nullptr;                     // whose block has run; null: nobody knows
 };
 thread_local Writers writers;
 

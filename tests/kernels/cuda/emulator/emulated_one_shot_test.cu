@@ -138,28 +138,27 @@ class Placed {
 
 TEST(OneShotAllReduce, SumsOfAllTypesAndSizes) {
   for (const int ranks : {2, 3, 8})
-    with_groups({.ranks = ranks, .processes = ranks != 2},
-                [&](int rank, Context& ctx, OneShotAllReduce* group) {
-                  ASSERT_NE(group, nullptr);
-                  int64_t round = 0;
-                  for (const DType dtype : kActivations) {
-                    const auto most =
-                        static_cast<int64_t>((ranks <= 4 ? 524288 : 262144) / size_of(dtype));
-                    for (const int64_t n : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{255},
-                                            int64_t{4099}, most / 2 + 1, most - 1, most}) {
-                      const int64_t offset = round % 4 == 3 ? 1 : 0;
-                      const Placed x(ctx, part_of(rank, n, round), dtype, offset);
-                      ASSERT_TRUE(group->takes(x.tensor())) << n;
-                      group->run(x.tensor());
-                      ASSERT_TRUE(x.values() == sum_of(ranks, n, round))
-                          << n << " of " << name_of(dtype) << ", " << ranks << " ranks";
-                      ++round;
-                    }
-                    EXPECT_FALSE(group->takes(ctx.backend().allocate({most + 1}, dtype)));
-                  }
-                  EXPECT_FALSE(group->takes(ctx.backend().allocate({4}, DType::kI32)));
-                  EXPECT_FALSE(group->failed());
-                });
+    with_groups({.ranks = ranks, .processes = ranks != 2}, [&](int rank, Context& ctx,
+                                                               OneShotAllReduce* group) {
+      ASSERT_NE(group, nullptr);
+      int64_t round = 0;
+      for (const DType dtype : kActivations) {
+        const auto most = static_cast<int64_t>((ranks <= 4 ? 524288 : 262144) / size_of(dtype));
+        for (const int64_t n : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{255}, int64_t{4099},
+                                most / 2 + 1, most - 1, most}) {
+          const int64_t offset = round % 4 == 3 ? 1 : 0;
+          const Placed x(ctx, part_of(rank, n, round), dtype, offset);
+          ASSERT_TRUE(group->takes(x.tensor())) << n;
+          group->run(x.tensor());
+          ASSERT_TRUE(x.values() == sum_of(ranks, n, round))
+              << n << " of " << name_of(dtype) << ", " << ranks << " ranks";
+          ++round;
+        }
+        EXPECT_FALSE(group->takes(ctx.backend().allocate({most + 1}, dtype)));
+      }
+      EXPECT_FALSE(group->takes(ctx.backend().allocate({4}, DType::kI32)));
+      EXPECT_FALSE(group->failed());
+    });
 }
 
 // Sums that round: in the order of ranks, in f32, on all of them.
