@@ -2,41 +2,19 @@
 // the plugin (on the emulator) gives the CPU's tokens, also with several ranks.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/processes/process.h"
+#include "tests/support/variable.h"
 
 namespace tandem::device_cli_test {
 namespace {
 
 using testing::ProcessResult;
-
-// The environment of the processes that a test starts.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() {
-    if (old_) {
-      setenv(name_, old_->c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
+using testing::Variable;
 
 ProcessResult generate(std::vector<std::string> flags) {
   std::vector<std::string> args{

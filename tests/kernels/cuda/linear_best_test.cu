@@ -14,6 +14,7 @@
 #include "kernels/cuda/linear/linear_best.h"
 #include "tests/kernels/best_problem.h"
 #include "tests/kernels/cuda/device_matrix.h"
+#include "tests/support/variable.h"
 
 namespace tandem {
 namespace {
@@ -78,12 +79,9 @@ Tensor matrix_of(Random& random, const BestCase& c, int64_t rows, DType dtype) {
 
 // linear_best takes up to `rows` rows, if it can. (An emulated device has multiprocessors.)
 Context context(DType dtype, const char* rows, const char* multiprocessors = "132") {
-  setenv("TANDEM_HEAD_BEST_ROWS", rows, 1);
-  setenv("TANDEM_EMULATOR_MULTIPROCESSORS", multiprocessors, 1);
-  Context ctx = testing::cuda_context(dtype);
-  unsetenv("TANDEM_HEAD_BEST_ROWS");
-  unsetenv("TANDEM_EMULATOR_MULTIPROCESSORS");
-  return ctx;
+  const testing::Variable best("TANDEM_HEAD_BEST_ROWS", rows),
+      count("TANDEM_EMULATOR_MULTIPROCESSORS", multiprocessors);
+  return testing::cuda_context(dtype);
 }
 
 void check_best(Random& random, Context& ctx, const BestCase& c) {

@@ -1,8 +1,7 @@
 // A decoder's layers in one kernel against the ops that they are, on the device and on the CPU.
-#include <cstdlib>
-
 #include "base/error.h"
 #include "tests/kernels/cuda/step/decoder_step_problem.h"
+#include "tests/support/variable.h"
 
 namespace tandem::decoder_step_test {
 namespace {
@@ -12,21 +11,13 @@ using testing::Random;
 using testing::some_step;
 using testing::StepCase;
 using testing::StepProblem;
+using testing::Variable;
 
 constexpr const char* kRows = "TANDEM_STEP_KERNEL_ROWS";
 #if defined(TANDEM_CUDA_EMULATED)
 constexpr const char* kMultiprocessors = "TANDEM_EMULATOR_MULTIPROCESSORS";
 constexpr const char* kCapability = "TANDEM_EMULATOR_CAPABILITY";
 #endif
-
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 Context step_context(DType dtype) {
   const Variable rows(kRows, "8");
