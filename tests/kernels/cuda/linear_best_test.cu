@@ -271,9 +271,8 @@ TEST(CudaLinearBest, RowsDoNotDependOnOthers) {
   const MatrixView view = testing::view_of(w);
   std::vector<RowBits> all;
   for (const char* device : {"9.0", "8.0", "8.9"}) {  // with less and less shared memory
-    setenv("TANDEM_EMULATOR_CAPABILITY", device, 1);
+    const testing::Variable capability("TANDEM_EMULATOR_CAPABILITY", device);
     Context ctx = context(DType::kBF16, "128");
-    unsetenv("TANDEM_EMULATOR_CAPABILITY");
     const PackedWeight packed(ctx, {&view, 1}, DType::kBF16);
     const DeviceMatrix there(ctx, random, x, DType::kBF16, 8);
     const Tensor shift = to_device(ctx, bias);

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/linear/weight_path.h"
 #include "tests/kernels/cuda/quantized_util.h"
+#include "tests/support/variable.h"
 
 namespace tandem {
 namespace {
@@ -25,15 +26,6 @@ struct QuantizedCase {
   int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
   bool bias, f32;
   Activation activation;
-};
-
-// An emulated device of another generation. (A real one stays what it is.)
-class Capability {
- public:
-  explicit Capability(const char* text) { setenv("TANDEM_EMULATOR_CAPABILITY", text, 1); }
-  ~Capability() { unsetenv("TANDEM_EMULATOR_CAPABILITY"); }
-  Capability(const Capability&) = delete;
-  Capability& operator=(const Capability&) = delete;
 };
 
 int capability_of(Context& ctx) {
@@ -159,7 +151,8 @@ TEST(CudaQuantizedLinear, Parts) {
 TEST(CudaQuantizedLinear, OlderDevices) {
   Random random;
   for (const char* text : {"7.5", "8.0", "8.9"}) {
-    const Capability capability(text);
+    // An emulated device of another generation. (A real one stays what it is.)
+    const testing::Variable capability("TANDEM_EMULATOR_CAPABILITY", text);
     for (const DType dtype : {DType::kF16, DType::kBF16}) {
       Context ctx = testing::cuda_context(dtype);
       for (const Quantization q : kQuantizations)

@@ -7,20 +7,10 @@
 
 #include "base/error.h"
 #include "kernels/cuda/backend.h"
+#include "tests/support/variable.h"
 
 namespace tandem::cuda {
 namespace {
-
-class NumberVariable {
- public:
-  NumberVariable(const char* name, size_t value) : name_(name) {
-    setenv(name, std::to_string(value).c_str(), 1);
-  }
-  ~NumberVariable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 std::string error_of_making() {
   try {
@@ -36,7 +26,8 @@ std::string error_of_making() {
 TEST(CudaBackend, WithoutMemoryForItsWorkspace) {
   const size_t before = cuda_emulator::allocated_bytes();
   for (int i = 0; i < 3; ++i) {
-    const NumberVariable little("TANDEM_EMULATOR_MEMORY", before + (size_t{16} << 20));
+    const testing::Variable little("TANDEM_EMULATOR_MEMORY",
+                                   std::to_string(before + (size_t{16} << 20)));
     EXPECT_NE(error_of_making().find("has no 33554432 bytes left"), std::string::npos);
     EXPECT_EQ(cuda_emulator::allocated_bytes(), before);
   }
@@ -48,12 +39,14 @@ TEST(CudaBackend, WithoutPageLockedMemory) {
   const size_t before = cuda_emulator::allocated_bytes();
   const size_t pinned = cuda_emulator::pinned_bytes();
   {
-    const NumberVariable little("TANDEM_EMULATOR_PINNED_MEMORY", pinned + (size_t{10} << 20));
+    const testing::Variable little("TANDEM_EMULATOR_PINNED_MEMORY",
+                                   std::to_string(pinned + (size_t{10} << 20)));
     EXPECT_NE(error_of_making().find("page-locked host memory"), std::string::npos);
   }
   EXPECT_EQ(cuda_emulator::pinned_bytes(), pinned);
   {
-    const NumberVariable little("TANDEM_EMULATOR_MEMORY", before + (size_t{16} << 20));
+    const testing::Variable little("TANDEM_EMULATOR_MEMORY",
+                                   std::to_string(before + (size_t{16} << 20)));
     EXPECT_NE(error_of_making(), "");
   }
   EXPECT_EQ(cuda_emulator::pinned_bytes(), pinned);

@@ -11,18 +11,13 @@
 #include "kernels/cuda/host/devices.h"
 #include "kernels/cuda/host/failure.h"
 #include "tests/kernels/cuda/device_matrix.h"
+#include "tests/support/variable.h"
 
 namespace tandem::cuda {
 namespace {
 
 using testing::cuda_context;
 using testing::Random;
-
-class FaultVariable {
- public:
-  explicit FaultVariable(const char* text) { setenv("TANDEM_EMULATOR_FAULT", text, 1); }
-  ~FaultVariable() { unsetenv("TANDEM_EMULATOR_FAULT"); }
-};
 
 // A step that brings rows of ones to a matrix, and what else it does on the way.
 class Step {
@@ -80,7 +75,7 @@ TEST(CudaFailure, AStepThatCannotBeRecordedRunsAsItIs) {
 
 TEST(CudaFailure, AKernelThatCannotBeRecorded) {
   Step step;
-  const FaultVariable fault("capture:2");
+  const testing::Variable fault("TANDEM_EMULATOR_FAULT", "capture:2");
   EXPECT_TRUE(step.backend().record(1, [&] { step.run(); }));
   EXPECT_FALSE(step.backend().record(2, [&] { step.run(); }));
   EXPECT_TRUE(step.backend().record(3, [&] { step.run(); }));
@@ -102,7 +97,7 @@ TEST(CudaFailure, ADeviceThatFails) {
     step.backend().replay(1);
     EXPECT_EQ(lost_device(), "");
     EXPECT_EQ(device_problem(0), "");
-    const FaultVariable fault("graph_launch:2");
+    const testing::Variable fault("TANDEM_EMULATOR_FAULT", "graph_launch:2");
     step.backend().replay(1);
     const auto message_of = [](const std::function<void()>& call) -> std::string {
       try {

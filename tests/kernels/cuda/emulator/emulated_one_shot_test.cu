@@ -17,6 +17,7 @@
 #include "kernels/cuda/collective/one_shot_all_reduce.h"
 #include "parallel/communicators/nccl_communicator.h"
 #include "tests/kernels/cuda/device_matrix.h"
+#include "tests/support/variable.h"
 
 namespace tandem::cuda {
 namespace {
@@ -25,19 +26,7 @@ using testing::from_type;
 using testing::kActivations;
 using testing::Random;
 using testing::to_type;
-
-class TextVariable {
- public:
-  TextVariable(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~TextVariable() { unsetenv(name_); }
-  TextVariable(const TextVariable&) = delete;
-  TextVariable& operator=(const TextVariable&) = delete;
-
- private:
-  const char* name_;
-};
+using testing::Variable;
 
 // What the host's group does for ranks.
 class Meeting {
@@ -68,7 +57,7 @@ struct Setting {
 using Body = std::function<void(int rank, Context& ctx, OneShotAllReduce* group)>;
 
 void with_groups(const Setting& s, const Body& body) {
-  const TextVariable devices("TANDEM_EMULATOR_DEVICES", std::to_string(s.ranks));
+  const Variable devices("TANDEM_EMULATOR_DEVICES", std::to_string(s.ranks));
   Meeting meeting(s.ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < s.ranks; ++rank)
@@ -247,7 +236,7 @@ TEST(OneShotAllReduce, AllCanOrNoneDoes) {
   expect_none({.ranks = 3, .other_host = 2});
   expect_none({.ranks = 2, .one_device = true});
   expect_none({.ranks = 9});
-  const TextVariable peers("TANDEM_EMULATOR_PEERS", "0");
+  const Variable peers("TANDEM_EMULATOR_PEERS", "0");
   expect_none({.ranks = 2});
 }
 
@@ -300,7 +289,7 @@ struct Joined {
 
 void with_communicators(int ranks, double timeout,
                         const std::function<void(int, Context&, DeviceCommunicator&)>& body) {
-  const TextVariable devices("TANDEM_EMULATOR_DEVICES", std::to_string(ranks));
+  const Variable devices("TANDEM_EMULATOR_DEVICES", std::to_string(ranks));
   const std::string id = make_nccl_id();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
@@ -315,7 +304,7 @@ void with_communicators(int ranks, double timeout,
 
 TEST(OneShotAllReduce, BesideNccl) {
   for (const bool wanted : {true, false}) {
-    std::optional<TextVariable> off;
+    std::optional<Variable> off;
     if (!wanted) off.emplace("TANDEM_ONE_SHOT_ALL_REDUCE", "0");
     with_communicators(2, 60, [&](int rank, Context& ctx, DeviceCommunicator& comm) {
       EXPECT_EQ(comm.transport(), std::string(wanted ? "NCCL, small sums in one step" : "NCCL"));
